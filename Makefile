@@ -9,6 +9,13 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
+# ISA=avx2 with a test target: as on a processor that has AVX2 and no AVX-512. The testbed takes the serving image with
+# this limit, and the draft decoder and numpy of the other tests get it from these variables.
+ifdef ISA
+export WINDLASS_ISA := $(ISA)
+export WINDLASS_DRAFT_KERNELS := $(ISA)
+export OPENBLAS_CORETYPE := Haswell
+endif
 # Kept outside the checkout by content: a new one checks only what changed.
 CHECKED := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/windlass/checked
 LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --custom-compile-command 'make lock'
@@ -79,7 +86,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
-test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs
+test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs; ISA=avx2 as on a processor without AVX-512
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
@@ -150,8 +157,8 @@ crash-download: sync ## kill the download 100 times, let several own it at once,
 fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and invented requests for every path
 	@$(BIN)/uv run --quiet --no-project --with atheris==3.0.0 python license_server/fuzz/parsers.py -max_total_time=600
 	@WINDLASS_FUZZ_EXAMPLES=1000 $(BIN)/pytest -q --timeout 2400 license_server/tests/test_openapi.py
-fuzz-api: sync ## ten minutes of drawn requests at every route of the server
-	@WINDLASS_FUZZ_S=600 $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
+fuzz-api: sync ## drawn requests at every route of the server: EXAMPLES=100 of each
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),100) $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
 	@tools/sanitize lookahead_fuzz 150 1 && tools/sanitize lookahead_tiles && tools/sanitize lookahead_threads
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
@@ -194,7 +201,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -204,6 +211,8 @@ bench-front: sync ## processor time of the API's process: the guard alone, then 
 	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
+bench-cpu: sync ## processor time of vLLM on a CPU, of a token and of a prompt's; ISA=avx2 as without AVX-512
+	@for dtype in float32 bfloat16; do $(BED) python /repo/benchmarks/instruction_sets/engine.py $$dtype || exit 1; done
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50
 bench-license: sync ## the license server under 2,000 pods, durability on

@@ -1,6 +1,7 @@
 """Milliseconds of a draft model on the host's cores: of one drafted token by rows, and of one prompt token.
 
     python benchmarks/lookahead/host_draft.py [--shapes 0.5b,160m,68m] [--threads 1,2,4] [--bits 8,4] [--json FILE]
+        [--path avx2] [--processor-time]
 
 Weights are random numbers in the shapes of known models; the wheel and numpy are all that it needs. A drafted token
 reads all weights once for all rows, so the last column says how near the machine's memory that comes. `chain` is a
@@ -14,7 +15,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ ROWS = (1, 4, 16, 64)
 CHAIN = 4
 PROMPT = 400
 POOL = 1 << 24
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +98,19 @@ def begin(model: DraftModel, rows: int, tokens: int, chance: np.random.Generator
     return keys
 
 
-def timed_drafts(model: DraftModel, keys: Sequence[str], k: int, times: int) -> float:
+def timed_drafts(model: DraftModel, keys: Sequence[str], k: int, times: int, clock: Clock) -> float:
     """Median ms of a draft whose last one was accepted as a whole."""
     took: list[float] = []
     for _ in range(times):
-        began = time.perf_counter()
+        began = clock()
         chains = model.draft(keys, k)
-        took.append((time.perf_counter() - began) * 1000)
+        took.append((clock() - began) * 1000)
         for key, chain in zip(keys, chains, strict=True):
             model.append(key, [*chain, 1] if k > 1 else chain)
     return statistics.median(took)
 
 
-def lines(name: str, settings: Settings, most_rows: int, times: int) -> Iterator[Line]:
+def lines(name: str, settings: Settings, most_rows: int, times: int, clock: Clock) -> Iterator[Line]:
     """All figures of one setting."""
     shape = shape_of(CONFIGS[name])
     model = random_model(shape, settings)
@@ -119,13 +121,13 @@ def lines(name: str, settings: Settings, most_rows: int, times: int) -> Iterator
         rate = size * passes / (ms / 1000)
         return Line(name, settings.body_bits, model.threads, model.path, kind, rows, ms, rate)
 
-    began = time.perf_counter()
+    began = clock()
     begin(model, 1, PROMPT, chance)
-    yield line("prompt", 1, (time.perf_counter() - began) * 1000 / PROMPT, 0)
+    yield line("prompt", 1, (clock() - began) * 1000 / PROMPT, 0)
     for rows in (count for count in ROWS if count <= most_rows):
         keys = begin(model, rows, 100, chance)
-        yield line("token", rows, timed_drafts(model, keys, 1, times), 1)
-        yield line("chain", rows, timed_drafts(model, keys, CHAIN, max(2, times // CHAIN)), CHAIN)
+        yield line("token", rows, timed_drafts(model, keys, 1, times, clock), 1)
+        yield line("chain", rows, timed_drafts(model, keys, CHAIN, max(2, times // CHAIN), clock), CHAIN)
         for key in keys:
             model.finish(key)
 
@@ -155,11 +157,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=64, help="most rows")
     parser.add_argument("--times", type=int, default=12, help="drafts of which the median is shown")
     parser.add_argument("--json", type=Path, help="write the lines to this file too")
+    parser.add_argument("--processor-time", action="store_true", help="of all threads: for a machine with other load")
     options = parser.parse_args()
+    clock = time.process_time if options.processor_time else time.perf_counter
     found: list[Line] = []
     print(f"{'shape':>6} {'bits':>4} {'threads':>7} {'kernels':>12} {'kind':>7} {'rows':>4} {'ms':>9} {'GB/s':>6}")
     for name, settings in settings_of(options):
-        for one in lines(name, settings, options.rows, options.times):
+        for one in lines(name, settings, options.rows, options.times, clock):
             found.append(one)
             rate = f"{one.gigabytes_a_second:6.1f}" if one.gigabytes_a_second else ""
             print(

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pytest
 from windlass_testbed import daemon, demo, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
+from windlass_testbed.waiting import wait_until
 
 from .api import own_commands
 from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
@@ -126,7 +126,7 @@ class Engine(ServingEngine):
         """Run a start command of the image, wait until it answers, and yield its address on 127.0.0.1."""
         with self.started(*words, mounts=mounts, **variables) as (name, host):
             address = f"http://{host}"
-            if not answers(address, lambda: self._is_running(name)):
+            if not answers(address, lambda: self.is_running(name)):
                 pytest.fail(f"the server did not answer:\n{self.log(name)}")
             yield address
 
@@ -153,15 +153,12 @@ class Engine(ServingEngine):
     def ended(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> tuple[int, str]:
         """Run a start command that fails; its exit code and everything that it said."""
         with self.started(*words, mounts=mounts, **variables) as (name, _):
-            deadline = time.monotonic() + START_TIMEOUT_S
-            while self._is_running(name):
-                if time.monotonic() > deadline:
-                    pytest.fail(f"it runs on:\n{self.log(name)}")
-                time.sleep(0.5)
+            wait_until(lambda: not self.is_running(name), f"the end of {words}", START_TIMEOUT_S, 0.5)
             code = daemon.docker(self.paths, "inspect", "--format", "{{.State.ExitCode}}", name)
             return int(code), self.log(name, "all")
 
-    def _is_running(self, name: str) -> bool:
+    def is_running(self, name: str) -> bool:
+        """Whether a container runs."""
         return daemon.docker(self.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true"
 
     def container(self, url: str) -> str:

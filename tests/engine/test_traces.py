@@ -1,12 +1,12 @@
 """One request is one trace, from the guard to the engine, by a receiver beside the server."""
 
 import json
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 from windlass_testbed import trace_receiver
+from windlass_testbed.waiting import wait_until
 
 PORT = 4318
 RECEIVER = Path(trace_receiver.__file__)
@@ -44,15 +44,14 @@ def asked(url, **headers):
 
 def spans_of(read, request_id):
     """Ours and the engine's, when both have come."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def found():
         rows = read()
         ours = [row for row in rows if row["attributes"].get("windlass.request_id") == request_id]
         engines = [row for row in rows if ours and row["name"] == "llm_request" and row["parent"] == ours[0]["id"]]
-        if ours and engines:
-            return ours[0], engines[0]
-        time.sleep(0.2)
-    pytest.fail(f"no two spans for {request_id} among {[(row['name'], row['parent']) for row in read()]}")
+        return (ours[0], engines[0]) if ours and engines else None
+
+    return wait_until(found, f"two spans for {request_id}")
 
 
 def test_a_request_is_one_trace_from_the_guard_to_the_engine(traced):

@@ -6,7 +6,6 @@
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from windlass_testbed.airgap import deny_egress
 from windlass_testbed.errors import BedError
 from windlass_testbed.licensing import LicenseServer
 from windlass_testbed.paths import Paths, paths
+from windlass_testbed.waiting import wait_until
 
 SCENARIO = "test-"
 """How the namespaces of the scenarios begin."""
@@ -29,15 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.kind)
 
 
-def wait_for(what: str, probe: Callable[[], Any], timeout_s: float = 60) -> Any:
-    """Return the first true value of `probe`; fail with what was waited for and what was seen last."""
-    deadline, seen = time.monotonic() + timeout_s, None
-    while time.monotonic() < deadline:
-        seen = probe()
-        if seen:
-            return seen
-        time.sleep(0.5)
-    pytest.fail(f"waited {timeout_s:.0f} s for {what}; last seen: {seen!r}")
+HANG_S = 600
+"""Ends a scenario that hangs; a pod's start or end takes as long as the machine needs."""
+
+
+def wait_for(what: str, probe: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
+    """Return the first true value of `probe`; fail with what was waited for."""
+    return wait_until(probe, what, timeout_s, 0.5)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Bed:
         rows = self.get(namespace, "llm", name).get("status", {}).get("conditions", [])
         return next((row for row in rows if row["type"] == kind), {})
 
-    def reason(self, namespace: str, name: str, *reasons: str, timeout_s: float = 90) -> dict[str, str]:
+    def reason(self, namespace: str, name: str, *reasons: str, timeout_s: float = HANG_S) -> dict[str, str]:
         """Wait until Ready has one of the reasons and return the condition."""
 
         def probe() -> dict[str, str] | None:
@@ -92,10 +90,10 @@ class Bed:
             print(self.kubectl("-n", namespace, "get", "all,events", "-o", "wide"))
             raise
 
-    def ready(self, namespace: str, name: str, timeout_s: float = 400) -> None:
+    def ready(self, namespace: str, name: str, timeout_s: float = HANG_S) -> None:
         self.reason(namespace, name, "Running", timeout_s=timeout_s)
 
-    def wait(self, what: str, probe: Callable[[], Any], timeout_s: float = 60) -> Any:
+    def wait(self, what: str, probe: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
         return wait_for(what, probe, timeout_s)
 
     def gpus_settled(self) -> None:
@@ -106,7 +104,7 @@ class Bed:
             held = [pod for pod in pods if "nvidia.com/gpu" in json.dumps(pod["spec"])]
             return [pod["metadata"]["name"] for pod in held if "deletionTimestamp" in pod["metadata"]]
 
-        wait_for("pods with GPUs that others delete", lambda: not going(), 120)
+        wait_for("pods with GPUs that others delete", lambda: not going())
 
     def programs(self) -> str:
         """The PATH of a user: this environment's programs, the cluster's, the machine's."""
@@ -136,7 +134,7 @@ def bed() -> Iterator[Bed]:
         licenses.install(deployed["license-server"])
         yield Bed(where, deployed, licenses)
         if not ours:
-            cluster.kubectl(where, "delete", "namespace", LICENSE_NAMESPACE, "--timeout=90s")
+            cluster.kubectl(where, "delete", "namespace", LICENSE_NAMESPACE, "--timeout=600s")
     except BedError as error:
         pytest.fail(str(error))
     finally:
@@ -182,16 +180,16 @@ def leaving(bed: Bed) -> Iterator[list[str]]:
     names: list[str] = []
     yield names
     for name in names:
-        bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=120s")
-        bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=30s")
+        bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=600s")
+        bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=600s")
 
 
 @pytest.fixture(scope="module")
 def namespace(bed: Bed, leaving: list[str], request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of the module's own with a claim on the models, told to go at the end."""
     name = request.module.__name__.rpartition(".")[2].replace("_", "-")
-    bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=90s")
-    bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=30s")
+    bed.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=600s")
+    bed.kubectl("delete", "pv", f"windlass-models-{name}", "--ignore-not-found", "--timeout=600s")
     bed.kubectl("create", "namespace", name)
     deploy.models_volume(bed.paths, name)
     yield name

@@ -16,5 +16,5 @@ def prepare(where: Paths, namespace: str) -> None:
 
 def clear(where: Paths, namespace: str) -> None:
     """Delete the namespace, and the volume that its claim had."""
-    cluster.kubectl(where, "delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s")
-    cluster.kubectl(where, "delete", "pv", f"windlass-models-{namespace}", "--ignore-not-found", "--timeout=30s")
+    cluster.kubectl(where, "delete", "namespace", namespace, "--ignore-not-found", "--timeout=600s")
+    cluster.kubectl(where, "delete", "pv", f"windlass-models-{namespace}", "--ignore-not-found", "--timeout=600s")

@@ -29,15 +29,15 @@ def users(bed, namespace):
 
 def ask(url, token, method, path, **body):
     headers = {"Authorization": f"Bearer {token}", **CSRF}
-    return httpx2.request(method, f"{url}/api/{path}", headers=headers, timeout=30, trust_env=False, **body)
+    return httpx2.request(method, f"{url}/api/{path}", headers=headers, timeout=60, trust_env=False, **body)
 
 
 def test_the_pages_come_with_their_policy(url):
     """From the image, under the chart's probes and NetworkPolicy."""
-    page = httpx2.get(f"{url}/", timeout=30, trust_env=False)
+    page = httpx2.get(f"{url}/", timeout=60, trust_env=False)
     assert page.status_code == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    module = httpx2.get(f"{url}/app.js", timeout=30, trust_env=False)
+    module = httpx2.get(f"{url}/app.js", timeout=60, trust_env=False)
     assert module.headers["content-type"].startswith("text/javascript")
 
 

@@ -61,7 +61,7 @@ def test_a_stranger_reaches_only_the_declared_ports_of_the_real_engine(bed, name
     """Whatever vLLM listens on: the ports come from each member's own list."""
     image = bed.images["license-server"]
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(listener("stranger", image, [7000])))
-    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=60s")
+    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=600s")
     stranger = Asker(bed.paths, namespace, "stranger")
     head, follower = (Asker(bed.paths, namespace, member.name) for member in group.members())
     assert {8501, 8502} < head.listening()

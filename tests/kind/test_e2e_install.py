@@ -21,7 +21,7 @@ def sleeper(bed, namespace):
         namespace, NAME, command=SLEEP, resources={"gpus": 0, "cpu": "10m", "memory": "64Mi"},
         license={"required": False},
     )  # fmt: skip
-    bed.wait("the pod runs", lambda: uids(bed, namespace), 90)
+    bed.wait("the pod runs", lambda: uids(bed, namespace))
     return NAME
 
 
@@ -51,11 +51,11 @@ def test_nothing_leaves_the_cluster(bed):
 
 def test_two_operators_are_ready_and_one_is_on_duty(bed):
     """The second is warm: it takes over when the first goes."""
-    ready, holders = bed.wait("two ready operators and one holder", lambda: _pair(bed), 60)
+    ready, holders = bed.wait("two ready operators and one holder", lambda: _pair(bed))
     assert len(ready) == 2
     (holder,) = [name for name in ready if any(name in one for one in holders)]
     bed.kubectl("-n", SYSTEM, "delete", "pod", holder, "--wait=false")
-    bed.wait("another holder", lambda: (rows := on_duty(bed)[1]) and not any(holder in one for one in rows), 60)
+    bed.wait("another holder", lambda: (rows := on_duty(bed)[1]) and not any(holder in one for one in rows))
 
 
 def _pair(bed):
@@ -67,9 +67,9 @@ def test_an_upgrade_brings_the_fields_of_the_new_crd(bed):
     """Helm alone never touches what lies in a chart's crds folder; ours is a template."""
     schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/suspend"
     bed.kubectl("patch", "crd", CRD, "--type=json", "-p", json.dumps([{"op": "remove", "path": schema}]))
-    bed.wait("the field's end", lambda: not explained(bed), 60)
+    bed.wait("the field's end", lambda: not explained(bed))
     deploy.install_charts(bed.paths, bed.images)
-    bed.wait("the field's return", lambda: "takes the pods and their GPUs away" in explained(bed), 60)
+    bed.wait("the field's return", lambda: "takes the pods and their GPUs away" in explained(bed))
 
 
 def explained(bed):

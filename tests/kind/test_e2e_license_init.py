@@ -55,7 +55,7 @@ def license_(bed, namespace, tmp_path_factory):
 def test_without_a_key_the_service_waits_with_the_next_command(bed, namespace, server):
     """The server is ready and refuses; the condition names what to type."""
     bed.apply(namespace, SERVICE, license={"addresses": [server.url]})
-    bed.reason(namespace, SERVICE, "LicenseMissing", timeout_s=180)
+    bed.reason(namespace, SERVICE, "LicenseMissing")
     licensed = bed.condition(namespace, SERVICE, "Licensed")
     assert (licensed["status"], licensed["reason"]) == ("False", "LicenseMissing")
     assert "no license is in force; make one with `kubectl windlass license init`" in licensed["message"]
@@ -115,7 +115,7 @@ def test_the_chart_upgrades_over_what_init_brought(bed, namespace, server):
     )
     bed.helm("upgrade", release["name"], str(charts.CHARTS / licensing.RELEASE), *flags)
     metrics = (
-        "import urllib.request as u; print(u.urlopen('http://127.0.0.1:10080/ls/view', timeout=5).read().decode())"
+        "import urllib.request as u; print(u.urlopen('http://127.0.0.1:10080/ls/view', timeout=60).read().decode())"
     )
     words = ("-n", namespace, "exec", f"deploy/{licensing.RELEASE}", "--", "python3", "-c", metrics)
     assert "customer: Example Ltd" in bed.kubectl(*words)

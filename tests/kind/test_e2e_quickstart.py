@@ -38,10 +38,10 @@ def empty(bed):
     for release, namespace in uninstall:
         bed.helm("uninstall", release, "--namespace", namespace, "--wait", "--timeout", "90s")
     words = ("-n", deploy.LICENSE_NAMESPACE, "delete", f"pvc/{licensing.RELEASE}", f"configmap/{TRUSTED}")
-    bed.kubectl(*words, "--ignore-not-found", "--timeout=60s")
+    bed.kubectl(*words, "--ignore-not-found", "--timeout=600s")
     services = json.loads(bed.kubectl("get", "llm", "-A", "-o", "json"))["items"]
     if all(row["metadata"]["namespace"].startswith("test-") for row in services):
-        bed.kubectl("delete", "crd", "llmservices.serving.windlass.dev", "--timeout=60s")
+        bed.kubectl("delete", "crd", "llmservices.serving.windlass.dev", "--timeout=600s")
     yield
     bed.licenses.install(bed.images["license-server"])
     rows = json.loads(bed.helm("list", "--all-namespaces", "-o", "json"))

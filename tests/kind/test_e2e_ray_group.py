@@ -75,7 +75,7 @@ def asked(bed, namespace: str) -> dict:
     """What the engine on the head found in its Ray cluster."""
     with (
         forward(bed.paths, namespace, f"pod/{NAME}-0-0", 8501) as url,
-        urllib.request.urlopen(url, timeout=30) as answer,
+        urllib.request.urlopen(url, timeout=60) as answer,
     ):
         return json.load(answer)
 
@@ -95,7 +95,7 @@ def test_a_stranger_reaches_no_port_of_ray(bed, namespace, group):
         "-",
         stdin=json.dumps(listener("stranger", bed.images["license-server"], [7000])),
     )
-    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=60s")
+    bed.kubectl("-n", namespace, "wait", "pod", "stranger", "--for=condition=Ready", "--timeout=600s")
     stranger = Asker(bed.paths, namespace, "stranger")
     head, follower = (Asker(bed.paths, namespace, member.name) for member in group.members())
     assert {6379, 8501, 8502} < head.listening()

@@ -114,11 +114,11 @@ def test_a_crash_loop_that_only_a_change_mends_is_ended(bed, namespace, cheap):
     def pods():
         return bed.items(namespace, "pods", "-l", pods_of)
 
-    bed.wait("the end of the crash loop", stopped, 180)
-    bed.wait("no pods", lambda: not pods(), 60)
+    bed.wait("the end of the crash loop", stopped)
+    bed.wait("no pods", lambda: not pods())
     assert bed.condition(namespace, "held", "Ready")["reason"] == "BadFlag"
     bed.kubectl("-n", namespace, "annotate", "llm", "held", "serving.windlass.dev/retry=1")
-    bed.wait("pods again", pods, 60)
+    bed.wait("pods again", pods)
     cheap.remove("held")
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import hub_pod
 from strangers import Asker
 
 NAME = "chat"
+ENDED = ("Succeeded", "Failed")
 FILLED = "filled-by-a-download"
 QUESTION = "What does os.path.join do?"
 OTHER_GPUS = "GPU 0: NVIDIA L20 (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
@@ -62,7 +62,7 @@ def gpus(bed):
 
 
 def counter(url, name):
-    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{"))
 
@@ -91,14 +91,14 @@ def test_a_job_fetches_the_model_and_the_status_counts_its_bytes(bed, namespace,
         )
         return seen[-1][1] == whole
 
-    bed.wait("the model", fetched, 90)
+    bed.wait("the model", fetched)
     assert [count for reason, count in seen if reason == "Downloading" and 0 < count < whole], seen
     assert halves == []
     assert filecmp.cmpfiles(ours, there, deploy.MODEL_FILES, shallow=False)[0] == list(deploy.MODEL_FILES)
 
 
 def test_without_a_license_the_reason_names_the_gpu(bed, namespace, service, gpus):
-    ready = bed.reason(namespace, service, "Unlicensed", timeout_s=120)
+    ready = bed.reason(namespace, service, "Unlicensed")
     given = [line for line in gpus.splitlines() if line.split("UUID: ")[1].rstrip(")") in ready["message"]]
     assert ready["status"] == "False"
     assert given, ready["message"]
@@ -207,7 +207,7 @@ def test_an_openai_client_streams_an_answer(bed, namespace, service):
 def test_a_pod_of_the_cluster_reaches_the_service_by_name(bed, namespace, service):
     script = (
         "import urllib.request as u;"
-        f"print(u.urlopen('http://{service}.{namespace}.svc.cluster.local:8501/v1/models', timeout=20).read().decode())"
+        f"print(u.urlopen('http://{service}.{namespace}.svc.cluster.local:8501/v1/models', timeout=60).read().decode())"
     )
     answer = bed.kubectl("-n", namespace, "exec", f"deploy/{service}", "--", "python3", "-c", script)
     assert json.loads(answer)["data"][0]["id"] == "demo"
@@ -260,10 +260,7 @@ def offline(bed, namespace, service):
         },
     }
     bed.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(body))
-    deadline = time.monotonic() + 300
-    while (phase := bed.get(namespace, "pod", "offline")["status"]["phase"]) not in {"Succeeded", "Failed"}:
-        assert time.monotonic() < deadline, f"the offline run is still {phase}"
-        time.sleep(1)
+    bed.wait("the offline run", lambda: bed.get(namespace, "pod", "offline")["status"]["phase"] in ENDED)
     log = bed.kubectl("-n", namespace, "logs", "offline")
     bed.kubectl("-n", namespace, "delete", "pod", "offline")
     line = next((line for line in log.splitlines() if line.startswith("RESULT")), None)
@@ -287,41 +284,29 @@ def test_an_edit_of_an_owned_deployment_is_healed_and_foreign_fields_are_kept(be
     bed.ready(namespace, service)
 
 
-def heals(bed, namespace, name, healed, kind, timeout_s=20):
-    deadline = time.monotonic() + timeout_s
-    while not healed(bed.get(namespace, kind, name)):
-        assert time.monotonic() < deadline, f"{kind} {name} was not healed in {timeout_s} s"
-        time.sleep(0.5)
+def heals(bed, namespace, name, healed, kind):
+    bed.wait(f"the healing of {kind} {name}", lambda: healed(bed.get(namespace, kind, name)))
 
 
 def test_the_operator_killed_comes_back_and_heals_what_was_done_meanwhile(bed, namespace, service):
     bed.kubectl("-n", "windlass-system", "scale", "deployment", "--all", "--replicas=0")
-    bed.kubectl("-n", "windlass-system", "wait", "--for=delete", "pod", "--all", "--timeout=60s")
+    bed.kubectl("-n", "windlass-system", "wait", "--for=delete", "pod", "--all", "--timeout=600s")
     bed.kubectl("-n", namespace, "delete", "service", service)
     bed.kubectl("-n", "windlass-system", "scale", "deployment", "--all", "--replicas=1")
-    deadline = time.monotonic() + 60
-    while service not in bed.kubectl("-n", namespace, "get", "services", "-o", "name"):
-        assert time.monotonic() < deadline, "the Service did not come back"
-        time.sleep(0.5)
+    bed.wait("the Service", lambda: service in bed.kubectl("-n", namespace, "get", "services", "-o", "name"))
     bed.ready(namespace, service)
 
 
 def test_kubectl_scale_makes_a_second_replica(bed, namespace, service):
     bed.kubectl("-n", namespace, "scale", "llm", service, "--replicas=2")
-    deadline = time.monotonic() + 300
-    while bed.get(namespace, "llm", service)["status"].get("readyReplicas") != 2:
-        assert time.monotonic() < deadline, bed.kubectl("-n", namespace, "describe", "llm", service)
-        time.sleep(1)
+    bed.wait("two replicas", lambda: bed.get(namespace, "llm", service)["status"].get("readyReplicas") == 2)
     assert "2/2" in bed.kubectl("-n", namespace, "get", "llm", service)
 
 
 def test_deleting_the_service_leaves_nothing(bed, namespace, service):
     uid = bed.get(namespace, "llm", service)["metadata"]["uid"]
-    bed.kubectl("-n", namespace, "delete", "llm", "--all", "--timeout=30s")
-    deadline = time.monotonic() + 120
-    while left := left_over(bed, namespace, service, uid):
-        assert time.monotonic() < deadline, left
-        time.sleep(1)
+    bed.kubectl("-n", namespace, "delete", "llm", "--all", "--timeout=600s")
+    bed.wait("the end of all that it owned", lambda: not left_over(bed, namespace, service, uid))
 
 
 def left_over(bed, namespace, service, uid):

@@ -46,12 +46,12 @@ def broken(bed):
 def test_a_broken_template_is_refused_with_its_line(bed, namespace, broken):
     """Never Ready, and no license is asked for."""
     bed.apply(namespace, "broken", model={"id": "broken", "source": source(broken)})
-    ready = bed.reason(namespace, "broken", "ChatTemplateBroken", timeout_s=240)
+    ready = bed.reason(namespace, "broken", "ChatTemplateBroken")
     print(bed.kubectl("-n", namespace, "get", "llm", "broken"))
     assert ready["status"] == "False"
     assert "line 2 of the chat template" in ready["message"]
     assert "chat_template.jinja" in ready["message"]
-    bed.kubectl("-n", namespace, "delete", "llm", "broken", "--timeout=60s")
+    bed.kubectl("-n", namespace, "delete", "llm", "broken", "--timeout=600s")
 
 
 @pytest.fixture(scope="module")

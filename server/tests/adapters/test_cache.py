@@ -12,6 +12,7 @@ from windlass.adapters.model import Asked, Given, Merge, Want
 from windlass.adapters.plan import decide
 from windlass.adapters.read import look
 from windlass.errors import ModelError
+from windlass_testbed.waiting import HANG_S
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_flipped_bytes_are_noticed(plan: Merge, said: Said) -> None:
 
 
 KILLED = """
-import sys, time
+import sys
 from pathlib import Path
 from windlass.adapters import cache, merge
 sys.path.insert(0, sys.argv[2])
@@ -106,7 +107,8 @@ from test_cache import planned
 write = merge._write_index
 def stuck(*_):
     print("stuck", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
+    write(*_)
 merge._write_index = stuck
 cache.ensure(planned(Path(sys.argv[1])), print)
 """
@@ -115,7 +117,7 @@ cache.ensure(planned(Path(sys.argv[1])), print)
 def test_killed_in_the_middle(plan: Merge, said: Said, tmp_path: Path) -> None:
     """Nothing half-done is ever seen under the final name; the next start clears it away and makes it whole."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "stuck\n"
         target = Path(plan.target)
@@ -131,24 +133,28 @@ def test_killed_in_the_middle(plan: Merge, said: Said, tmp_path: Path) -> None:
 def test_stop_on_request(plan: Merge, tmp_path: Path) -> None:
     """SIGTERM ends a merge at once, and takes what it had written with it."""
     command = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "stuck\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == cache.TOLD_TO_STOP
+        assert process.wait(HANG_S) == cache.TOLD_TO_STOP
     assert [path.name for path in Path(plan.target).parent.iterdir()] == [f"{Path(plan.target).name}.lock"]
 
 
 def test_two_at_once(plan: Merge, tmp_path: Path) -> None:
-    """One merges, the other waits for it and finds it done."""
-    code = KILLED.replace("time.sleep(60)", "time.sleep(1); write(*_)")
-    command = [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent)]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "stuck\n"
-    said = Said()
-    cache.ensure(plan, said)
-    first.communicate(timeout=30)
+    """One merges, the other waits for it and finds it done; the first goes on when the other says that it waits."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        assert first.stdout.readline() == "stuck\n"
+        said = Said()
+
+        def say(sentence: str) -> None:
+            said(sentence)
+            first.stdin.close()
+
+        cache.ensure(plan, say)
     assert [sentence.split(": ")[-1].split(",")[0] for sentence in said] == ["waiting for it", "merged already"]
 
 

@@ -10,6 +10,7 @@ from windlass.api.gate import Gate, retry_after_s
 from windlass.api.guard import Guard
 from windlass.api.refusal import Refusal
 from windlass.api.stopping import on_stop
+from windlass_testbed.waiting import wait_until_async
 
 
 async def never() -> dict:
@@ -139,7 +140,7 @@ async def test_the_signal_to_stop_reaches_gate_and_engine() -> None:
         guard = Guard(application, {})
         await guard({"type": "lifespan"}, None, send)
         signal.raise_signal(signal.SIGTERM)
-        await asyncio.sleep(0.05)
+        await wait_until_async(lambda: len(heard) > 1)
         assert heard == ["lifespan.startup.complete", "engine"]
         assert guard._gate.is_stopping
     finally:
@@ -196,8 +197,7 @@ def test_never_more_run_than_may(requests: list[tuple[str, bool, int]]) -> None:
                 place.leave()
                 ended += 1
 
-        async with asyncio.timeout(5):
-            await asyncio.gather(*(one(*request) for request in requests))
+        await asyncio.gather(*(one(*request) for request in requests))
         assert most <= 2
         assert ended == len(requests)
         assert (gate.running, gate.waiting) == (0, 0)

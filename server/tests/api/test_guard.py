@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
+from windlass_testbed.waiting import wait_until_async
 
 from .conftest import SETTINGS, Engine
 
@@ -348,7 +349,7 @@ async def test_requests_over_the_limit_wait_and_over_the_queue_are_refused(api) 
     hold = asyncio.Event()
     server = api(Engine(hold=hold), ApiSettings(concurrency=1, queue=1))
     two = [asyncio.create_task(server.chat()) for _ in range(2)]
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: server.guard._gate.waiting == 1)
     third = await server.chat()
     assert (third.status_code, third.headers["retry-after"].isdigit()) == (429, True)
     numbers = (await server.client.get("/windlass/facts")).json()
@@ -363,10 +364,9 @@ async def test_listings_do_not_wait(api) -> None:
     hold = asyncio.Event()
     server = api(Engine(hold=hold), ApiSettings(concurrency=1, queue=0))
     running = asyncio.create_task(server.chat())
-    await asyncio.sleep(0.05)
+    await wait_until_async(lambda: server.engine.running == 1)
     listing = asyncio.create_task(server.client.get("/v1/models"))
-    await asyncio.sleep(0.05)
-    assert server.engine.running == 2
+    await wait_until_async(lambda: server.engine.running == 2)
     hold.set()
     assert [(await running).status_code, (await listing).status_code] == [200, 200]
 

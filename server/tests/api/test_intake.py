@@ -9,6 +9,9 @@ from windlass.api import intake
 from windlass.api.budget import Budget, Shares
 from windlass.api.intake import Begun, Gone, Hold, Intake
 from windlass.api.refusal import Refusal
+from windlass_testbed.simulated_time import elapse, passed_s
+
+pytestmark = pytest.mark.simulated_time
 
 
 def scope(*headers: tuple[bytes, bytes]) -> dict:
@@ -61,12 +64,12 @@ async def test_pieces_that_grow_too_large_are_refused() -> None:
     assert (caught.value.status, one.is_small) == (413, False)
 
 
-async def test_a_body_that_does_not_come_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_come_is_refused() -> None:
     """With 408, and its connection ends."""
-    monkeypatch.setattr(intake, "BODY_TIMEOUT_S", 0.02)
     one = Intake(length(9), client(b"12", ends=False), 100, Hold(Budget(9), "a", shared=False))
     with pytest.raises(Refusal) as caught:
-        await asyncio.wait_for(one.read(), 5)
+        await one.read()
+    assert passed_s() == pytest.approx(intake.BODY_TIMEOUT_S, abs=1)
     assert (caught.value.status, caught.value.headers) == (408, (("connection", "close"),))
 
 
@@ -75,17 +78,16 @@ async def test_a_client_that_leaves_is_gone() -> None:
         await Intake(length(9), gone, 100, Hold(Budget(9), "a", shared=False)).read()
 
 
-async def test_a_body_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_waits_for_room() -> None:
     """Until another one is released; not for ever."""
     budget = Budget(10)
     first, second, third = (Hold(budget, "a", shared=False) for _ in range(3))
     await first.more(8)
     waiting = asyncio.create_task(second.more(8))
-    await asyncio.sleep(0.01)
+    await elapse(intake.ROOM_TIMEOUT_S / 2)
     assert not waiting.done()
     first.release()
-    await asyncio.wait_for(waiting, 1)
-    monkeypatch.setattr(intake, "ROOM_TIMEOUT_S", 0.02)
+    await waiting
     with pytest.raises(Refusal) as caught:
         await third.more(8)
     assert caught.value.status == 429
@@ -145,7 +147,7 @@ async def test_a_cancellation_reaches_what_is_waited_for() -> None:
 
     begun = Begun(forever())
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0):
+        async with asyncio.timeout(0):  # clock: it has passed
             await begun
     assert ended == [True]
 

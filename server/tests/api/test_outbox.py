@@ -9,7 +9,9 @@ from windlass.api.budget import Shares
 from windlass.api.connections import UNKNOWN, Connection
 from windlass.api.guard import Guard
 from windlass.api.outbox import Outbox, Reader, Stock
+from windlass_testbed.simulated_time import elapse, passed_s
 
+pytestmark = pytest.mark.simulated_time
 START = {"type": "http.response.start", "status": 200, "headers": []}
 
 
@@ -50,7 +52,7 @@ async def test_the_bound_holds_for_all_answers_together() -> None:
     await first(piece(b"12345"))
     await second(piece(b"12345"))
     blocked = asyncio.create_task(first(piece(b"6", last=True)))
-    await asyncio.sleep(0.01)
+    await elapse(1)
     assert (blocked.done(), stock.unread_bytes) == (False, 10)
     slow.may_read.set()
     await blocked
@@ -67,9 +69,9 @@ async def test_a_keys_share_leaves_room_for_others() -> None:
     second = Outbox(other.send, stock, Reader("b", shared=True))
     await first(piece(b"12345"))
     blocked = asyncio.create_task(first(piece(b"12345")))
-    await asyncio.sleep(0.01)
+    await elapse(1)
     assert not blocked.done()
-    await asyncio.wait_for(second(piece(b"123")), 1)
+    await second(piece(b"123"))
     assert stock.unread_bytes == 8
     for client in (slow, other):
         client.may_read.set()
@@ -82,12 +84,13 @@ async def test_a_keys_share_leaves_room_for_others() -> None:
 async def test_a_reader_that_takes_nothing_is_ended() -> None:
     """Its connection ends, what it had not read is given up, and what is still made for it goes nowhere."""
     slow, stock, ended = Client(reads=False), Stock(Shares(10)), asyncio.Event()
-    outbox = Outbox(slow.send, stock, Reader(connection=Connection(UNKNOWN.flow, ended.set), timeout_s=0.02))
+    outbox = Outbox(slow.send, stock, Reader(connection=Connection(UNKNOWN.flow, ended.set), timeout_s=40))
     await outbox(piece(b"12345"))
     await outbox(piece(b"12345"))
-    await asyncio.wait_for(ended.wait(), 1)
-    await asyncio.wait_for(outbox(piece(b"6")), 1)
-    await asyncio.wait_for(outbox.close(), 1)
+    await ended.wait()
+    assert passed_s() == pytest.approx(40)
+    await outbox(piece(b"6"))
+    await outbox.close()
     assert (slow.got, stock.unread_bytes, stock.ended) == ([], 0, 1)
 
 
@@ -115,7 +118,7 @@ async def test_a_cancelled_request_leaves_nothing() -> None:
     outbox = Outbox(client.send, stock)
     await outbox(piece(b"12345"))
     closing = asyncio.create_task(outbox.close())
-    await asyncio.sleep(0.01)
+    await elapse(1)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
@@ -151,9 +154,8 @@ async def test_who_does_not_read_holds_no_place() -> None:
         await stalled.send(message)
 
     first = asyncio.create_task(guard(scope, asking(), stall))
-    await asyncio.sleep(0.01)
-    async with asyncio.timeout(5):
-        await guard(scope, asking(), quick.send)
+    await elapse(1)
+    await guard(scope, asking(), quick.send)
     assert (quick.got, stalled.got, first.done()) == ([b"data: 1\n\n", b"data: [DONE]\n\n"], [], False)
     first.cancel()
     await asyncio.wait({first})

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from windlass_testbed.waiting import HANG_S
 
 KEEPER = Path(__file__).resolve().parents[3] / "benchmarks/processes/keeper.py"
 ENGINE = """
@@ -66,7 +67,7 @@ def running(program: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, int
                 os.close(one)
 
 
-def have_ended(found: dict[str, int], within_s: float = 20) -> set[str]:
+def have_ended(found: dict[str, int], within_s: float = HANG_S) -> set[str]:
     """Which of them end in that time; returns as soon as all have."""
     ended: set[str] = set()
     while len(ended) < len(found):
@@ -93,7 +94,7 @@ def test_nothing_outlives_an_engine_that_ends(program):
     with running(program) as (process, found):
         signal.pidfd_send_signal(found["engine"], signal.SIGUSR1)
         assert have_ended(found) == {"keeper", "engine", "worker"}
-        assert process.wait(20) == 7
+        assert process.wait(HANG_S) == 7
 
 
 def test_an_engine_does_not_outlive_a_keeper_that_is_killed():
@@ -108,7 +109,7 @@ def test_a_benchmark_that_has_ended_already_starts_nothing_that_stays():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     words = [sys.executable, str(KEEPER), str(gone.pid), "0.2", sys.executable, "-c", "import signal; signal.pause()"]
-    assert subprocess.run(words, check=False, timeout=20).returncode == 128 + signal.SIGTERM
+    assert subprocess.run(words, check=False, timeout=HANG_S).returncode == 128 + signal.SIGTERM
 
 
 def test_the_keeper_is_the_only_start_of_an_engine():

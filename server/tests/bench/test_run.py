@@ -150,7 +150,7 @@ def test_interrupted(command: list[str], tmp_path: Path) -> None:
         assert process.stdout is not None
         word, _, child = process.stdout.readline().partition(" ")
         process.send_signal(signal.SIGINT)
-        code = process.wait(30)
+        code = process.wait(60)
     assert (word, code, [row["Folder"] for row in rows(tmp_path)]) == ("waiting", 130, ["01-concurrency-1"])
     with pytest.raises(ProcessLookupError):
         os.kill(int(child), 0)

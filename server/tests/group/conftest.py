@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from windlass_testbed.waiting import HANG_S, wait_until
 
 ENGINE = """
 import http.server, os, pathlib, signal, sys
@@ -34,7 +34,6 @@ if "--headless" in words:
     signal.pause()
 http.server.HTTPServer(("127.0.0.1", int(words[words.index("--port") + 1])), Handler).serve_forever()
 """
-LIMIT_S = 60
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Member:
     def facts(self) -> dict[str, object]:
         """What its facts port shows, nothing before it answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.facts_port}/windlass/facts", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.facts_port}/windlass/facts", timeout=HANG_S) as answer:
                 return json.load(answer)
         except OSError:
             return {}
@@ -57,7 +56,7 @@ class Member:
     def is_ready(self) -> bool:
         """What a readiness probe makes of it."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.facts_port}/windlass/ready", timeout=5):
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.facts_port}/windlass/ready", timeout=HANG_S):
                 return True
         except urllib.error.HTTPError as error:
             error.close()
@@ -66,24 +65,22 @@ class Member:
 
     def until(self, phase: str) -> dict[str, object]:
         """The facts, when this phase has come."""
-        deadline = time.monotonic() + LIMIT_S
-        while (facts := self.facts()).get("phase") != phase:
-            assert time.monotonic() < deadline, f"it is in {facts.get('phase')}, not in {phase}"
-            assert self.process.poll() is None, self.process.communicate()[1]
-            time.sleep(0.05)
-        return facts
+
+        def reached() -> dict[str, object] | None:
+            facts = self.facts()
+            assert facts.get("phase") == phase or self.process.poll() is None, self.process.communicate()[1]
+            return facts if facts.get("phase") == phase else None
+
+        return wait_until(reached, f"the phase {phase}")
 
     def kill_engine(self) -> None:
         """End its engine, as the kernel does when memory is short; it may have to come up first."""
-        deadline = time.monotonic() + LIMIT_S
-        while not self.pid_path.exists() or not (number := self.pid_path.read_text()):
-            assert time.monotonic() < deadline, "no engine was started"
-            time.sleep(0.05)
+        number = wait_until(lambda: self.pid_path.exists() and self.pid_path.read_text(), "the engine's start")
         os.kill(int(number), signal.SIGKILL)
 
     def end(self) -> tuple[int, str]:
         """Its exit code and what it said."""
-        _, said = self.process.communicate(timeout=LIMIT_S)
+        _, said = self.process.communicate(timeout=HANG_S)
         return self.process.returncode, said
 
     def last_words(self) -> dict[str, object]:
@@ -154,4 +151,4 @@ def member(tmp_path: Path) -> Iterator[Callable[..., Member]]:
         for one in members.started:
             one.process.terminate()
         for one in members.started:
-            one.process.communicate(timeout=LIMIT_S)
+            one.process.communicate(timeout=HANG_S)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -14,13 +14,11 @@ from windlass.group.head import Head
 from windlass.group.membership import GroupFacts, Membership
 from windlass.group.messages import HELLO, GroupMessage, encode
 from windlass.group.plan import GroupPlan
+from windlass_testbed.simulated_time import elapse
+from windlass_testbed.waiting import wait_until_async
 
+pytestmark = pytest.mark.simulated_time
 HOST = "127.0.0.1"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.group.follower.RETRY_S", 0.05)
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def plan() -> GroupPlan:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
-    return GroupPlan(HOST, 3, 0, "native", timeout_s=10, lost_after_s=10, port=port)
+    return GroupPlan(HOST, 3, 0, "native", timeout_s=600, lost_after_s=30, port=port)
 
 
 class Member:
@@ -44,8 +42,7 @@ class Member:
 
     async def error(self) -> WindlassError:
         """What ended `run`."""
-        async with asyncio.timeout(10):
-            await asyncio.wait({self.running})
+        await asyncio.wait({self.running})
         error = self.running.exception()
         assert isinstance(error, WindlassError)
         return error
@@ -61,11 +58,6 @@ async def _cancel(*tasks: asyncio.Task[None]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def in_time(work: Coroutine[object, object, None] | asyncio.Task[None]) -> None:
-    async with asyncio.timeout(10):
-        await work
-
-
 @asynccontextmanager
 async def members(plan: GroupPlan, *indices: int) -> AsyncIterator[list[Member]]:
     found = [Member(replace(plan, index=index)) for index in indices]
@@ -76,23 +68,16 @@ async def members(plan: GroupPlan, *indices: int) -> AsyncIterator[list[Member]]
             await member.end()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  the condition is a report's
-            await asyncio.sleep(0.01)
-
-
 async def test_all_start_together(plan: GroupPlan) -> None:
     """Followers may come first; nobody starts before all are ready; then all hear that the group serves."""
     async with members(plan, 1, 2) as (first, second):
-        await until(lambda: "waits for the head" in first.said[-1].message if first.said else False)
+        await wait_until_async(lambda: "waits for the head" in first.said[-1].message if first.said else False)
         async with members(plan, 0) as (head,):
             for member in (head, first, second):
-                await in_time(member.ready)
+                await member.ready
             waits = asyncio.gather(first.part.served(), second.part.served())
             await head.part.serving()
-            async with asyncio.timeout(10):
-                await waits
+            await waits
             assert head.said[-1] == GroupFacts(plan, (), "all members are there")
 
 
@@ -102,65 +87,67 @@ async def test_members_of_two_revisions_never_make_a_group(plan: GroupPlan) -> N
     new = replace(old, revision="new", index=1)
     async with members(new, 1) as (early,):
         async with members(old, 0) as (old_head,):
-            await until(lambda: bool(early.said) and "is of revision old, this member of new" in early.said[-1].message)
+            await wait_until_async(
+                lambda: bool(early.said) and "is of revision old, this member of new" in early.said[-1].message
+            )
             assert not old_head.ready.done()
             assert not early.running.done()
         async with members(replace(new, index=0), 0) as (head,):
-            await in_time(head.ready)
-            await in_time(early.ready)
+            await head.ready
+            await early.ready
 
 
 async def test_one_that_is_not_ready_holds_all(plan: GroupPlan) -> None:
     """A follower that waits for its license is there, and the time-out does not count."""
-    short = replace(plan, size=2, timeout_s=2)
+    short = replace(plan, size=2, timeout_s=20)  # clock: simulated
     async with members(short, 0) as (head,):
         late = Follower(replace(short, index=1), lambda _: None)
         running = asyncio.create_task(late.run())
-        await until(lambda: bool(head.said) and "license of member 1 of 2" in head.said[-1].message)
-        await asyncio.sleep(2.5)
+        await wait_until_async(lambda: bool(head.said) and "license of member 1 of 2" in head.said[-1].message)
+        await elapse(3600)
         assert not head.ready.done()
-        await in_time(late.ready())
-        await in_time(head.ready)
+        await late.ready()
+        await head.ready
         await late.part(None)
         await _cancel(running)
 
 
 async def test_the_head_names_who_is_missing(plan: GroupPlan) -> None:
     """After the time-out: which members, and the exit code of a group that is not whole."""
-    async with members(replace(plan, timeout_s=0.4), 0, 1) as (head, _):
+    async with members(replace(plan, timeout_s=40), 0, 1) as (head, _):
         with pytest.raises(
-            GroupIncompleteError, match=r"member 2 of 3 did not come in 0.4 s.*WINDLASS_GROUP_TIMEOUT"
+            GroupIncompleteError, match=r"member 2 of 3 did not come in 40 s.*WINDLASS_GROUP_TIMEOUT"
         ) as error:
-            await in_time(head.ready)
+            await head.ready
         assert (error.value.members, error.value.exit_code) == ((2,), 6)
         assert head.said[-1].waiting_for == (2,)
 
 
 async def test_a_follower_without_a_head(plan: GroupPlan) -> None:
     """After the time-out: where it looked, and why it was not there."""
-    async with members(replace(plan, timeout_s=0.2), 1) as (follower,):
+    async with members(replace(plan, timeout_s=20), 1) as (follower,):  # clock: simulated
         error = await follower.error()
         assert isinstance(error, GroupIncompleteError)
         assert error.members == (0,)
-        assert f"the head {HOST}:{plan.port} did not answer in 0.2 s: " in str(error)
+        assert f"the head {HOST}:{plan.port} did not answer in 20 s: " in str(error)
 
 
 async def test_before_go_members_may_come_again(plan: GroupPlan) -> None:
     """A member that ends early is waited for again; a head that is started again, too."""
     async with members(plan, 0) as (head,):
         async with members(plan, 1):
-            await until(lambda: bool(head.said) and head.said[-1].waiting_for == (2,))
-        await until(lambda: head.said[-1].waiting_for == (1, 2))
+            await wait_until_async(lambda: bool(head.said) and head.said[-1].waiting_for == (2,))
+        await wait_until_async(lambda: head.said[-1].waiting_for == (1, 2))
     async with members(plan, 1, 2) as followers, members(plan, 0) as (head,):
-        await in_time(head.ready)
+        await head.ready
         for follower in followers:
-            await in_time(follower.ready)
+            await follower.ready
 
 
 async def _together(plan: GroupPlan, stack: contextlib.AsyncExitStack) -> list[Member]:
     found = await stack.enter_async_context(members(plan, 0, 1, 2))
     for member in found:
-        await in_time(member.ready)
+        await member.ready
     return found
 
 
@@ -209,23 +196,22 @@ async def test_a_member_that_is_started_again_ends_the_group(plan: GroupPlan) ->
 
 async def test_silence_is_loss(plan: GroupPlan) -> None:
     """A machine that is cut off closes no connection."""
-    short = replace(plan, size=2, lost_after_s=0.3)
+    short = replace(plan, size=2, lost_after_s=12)
     async with members(short, 0) as (head,):
-        await until(lambda: bool(head.said))
-        await asyncio.sleep(0.1)
+        await elapse(1)
         _, writer = await asyncio.open_connection(HOST, plan.port)
         writer.write(encode(GroupMessage(HELLO, 1, 2, "native")) + encode(GroupMessage("ready")))
-        await in_time(head.ready)
-        assert str(await head.error()) == "member 1 of 2 was silent for 0.3 s"
+        await head.ready
+        assert str(await head.error()) == "member 1 of 2 was silent for 12 s"
         writer.close()
 
 
 async def test_beats_keep_a_quiet_group_together(plan: GroupPlan) -> None:
     """Members that have nothing to say are there."""
-    async with members(replace(plan, size=2, lost_after_s=0.6), 0, 1) as found:
+    async with members(replace(plan, size=2, lost_after_s=6), 0, 1) as found:
         for member in found:
-            await in_time(member.ready)
-        await asyncio.sleep(1.5)
+            await member.ready
+        await elapse(600)
         assert not any(member.running.done() for member in found)
 
 
@@ -254,8 +240,8 @@ async def test_a_member_of_another_group_is_refused(plan: GroupPlan) -> None:
 async def test_a_taken_port(plan: GroupPlan) -> None:
     """The head says which variable moves it."""
     async with members(plan, 0) as (first,):
-        await until(lambda: bool(first.said))
-        await asyncio.sleep(0.05)
+        await elapse(1)
+        assert first.said
         async with members(plan, 0) as (second,):
             error = await second.error()
     assert isinstance(error, UsageError)

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
-import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 from windlass.errors import UsageError
 from windlass.license.client import LeaseClient, trust
 from windlass.license.model import Granted, Holder, Refused, Unreachable, holder
+from windlass_testbed.simulated_time import passed_s
 
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
 NOBODY = "http://127.0.0.1:9"
@@ -102,13 +104,39 @@ async def test_no_license_is_the_last_word_of_a_round(serve, status: int, answer
         assert client._addresses == urls
 
 
-async def test_all_addresses_share_one_time_out(serve) -> None:
+@asynccontextmanager
+async def listening(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    """The address of a server in this event loop, which shares its simulated time."""
+
+    meetings: set[asyncio.Task] = set()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        meetings.add(asyncio.current_task())
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                await answer(writer)
+        finally:
+            writer.transport.abort()
+
+    async with await asyncio.start_server(meet, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    for meeting in meetings:
+        meeting.cancel()
+    await asyncio.gather(*meetings, return_exceptions=True)
+    await asyncio.sleep(0)  # the transports' own last step
+
+
+@pytest.mark.simulated_time
+async def test_all_addresses_share_one_time_out() -> None:
     """A server that says nothing is given up in time, and the sentence says what to do."""
-    server = serve(lambda seen: time.sleep(5) or (200, ""))
-    began = time.monotonic()
-    async with LeaseClient([server.url, NOBODY], total_timeout_s=0.6) as client:
+
+    async def silent(_: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(3600)  # clock: simulated
+
+    async with listening(silent) as url, LeaseClient([url, NOBODY], total_timeout_s=8) as client:
         answer = await client.lease(("GPU-a",), POD)
-    assert time.monotonic() - began < 4
+    assert passed_s() == pytest.approx(4)
     assert isinstance(answer, Unreachable)
     assert "no answer in time" in answer.message
     assert "give its address (WINDLASS_LS_ADDR)" in answer.message
@@ -120,36 +148,39 @@ async def test_release_of_a_lost_server_is_silent() -> None:
         await client.release("L1")
 
 
-async def test_time_that_one_address_leaves_is_for_the_next(serve) -> None:
+@pytest.mark.simulated_time
+async def test_time_that_one_address_leaves_is_for_the_next() -> None:
     """A refused connection costs nothing, so the server after it has nearly the whole time-out."""
-    server = serve(lambda seen: time.sleep(1.6) or (200, json.dumps(GRANT)))
-    async with LeaseClient([NOBODY, server.url], total_timeout_s=3) as client:
+
+    async def late(writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(2.9)  # clock: simulated
+        body = json.dumps(GRANT)
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+
+    async with listening(late) as url, LeaseClient([NOBODY, url], total_timeout_s=3) as client:
         assert isinstance(await client.lease(("GPU-a",), POD), Granted)
 
 
+@pytest.mark.simulated_time
 async def test_an_answer_in_drops_is_no_answer() -> None:
-    """The time-out bounds the whole, not each byte."""
-
+    """The time-out bounds the whole, not each byte; the client closes the connection."""
     left = asyncio.Event()
 
-    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        with contextlib.suppress(ConnectionError):
+        try:
             while not writer.is_closing():
                 writer.write(b" ")
                 await writer.drain()
-                await asyncio.sleep(0.05)
-        writer.close()
-        left.set()
+                await asyncio.sleep(1)  # clock: simulated
+        finally:
+            left.set()
 
-    server = await asyncio.start_server(drip, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    began = time.monotonic()
-    async with server, LeaseClient([f"http://127.0.0.1:{port}"], total_timeout_s=0.4) as client:
+    async with listening(drip) as url, LeaseClient([url], total_timeout_s=8) as client:
         answer = await client.lease(("GPU-a",), POD)
-        took_s = time.monotonic() - began
-        await asyncio.wait_for(left.wait(), 5)
-    assert took_s < 4
+        assert passed_s() == pytest.approx(8)
+        await left.wait()
     assert isinstance(answer, Unreachable)
     assert "no answer in time" in answer.message
 

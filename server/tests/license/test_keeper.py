@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import json
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -14,13 +13,17 @@ from windlass.license.keeper import LicenseFacts, LicenseKeeper, retry_delay_s, 
 from windlass.license.keeper import keeper as keeper_of
 from windlass.license.model import Holder
 from windlass.license.settings import LicenseSettings
+from windlass_testbed.simulated_time import START_S, elapse, passed_s
 
+from .conftest import URL
+
+pytestmark = pytest.mark.simulated_time
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
 REFUSAL = {"state": "refused", "reason": "NoLicense", "message": "no license is in force", "gpus": ["GPU-a"]}
 
 
 def grant(**terms: object) -> tuple[int, str]:
-    body = {"state": "granted", "lease": "L1", "ttlSeconds": 0.2, "graceSeconds": 0, "expires": "2030-01-01T00:00:00Z"}
+    body = {"state": "granted", "lease": "L1", "ttlSeconds": 60, "graceSeconds": 0, "expires": "2030-01-01T00:00:00Z"}
     return 200, json.dumps(body | {"message": "granted"} | terms)
 
 
@@ -28,134 +31,133 @@ def refusal(**terms: object) -> tuple[int, str]:
     return 403, json.dumps(REFUSAL | terms)
 
 
-async def test_waits_until_a_license_is_uploaded(serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waits_until_a_license_is_uploaded(answering) -> None:
     """A refusal is shown and waited out."""
-    monkeypatch.setattr("windlass.license.keeper.FAST_RETRY_MAX_S", 0.01)
     facts: list[LicenseFacts] = []
-    server = serve(lambda seen: refusal() if len(server.seen) < 3 else grant())
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: refusal() if len(server.seen) < 3 else grant())
+    async with LeaseClient([URL], transport=server.transport) as client:
         await LicenseKeeper(client, ("GPU-a",), POD, facts.append).obtain()
     assert [fact.state for fact in facts] == ["waiting", "refused", "refused", "granted"]
     assert (facts[1].message, facts[1].reason) == ("GPU GPU-a: no license is in force", "NoLicense")
     assert (facts[-1].expires, facts[-1].gpus) == ("2030-01-01T00:00:00Z", ("GPU-a",))
 
 
-@pytest.mark.parametrize("wait_s", [0, 0.3])
-async def test_gives_up_on_request(serve, wait_s: float) -> None:
+@pytest.mark.parametrize("wait_s", [0, 30])
+async def test_gives_up_on_request(answering, wait_s: float) -> None:
     """WINDLASS_LICENSE_WAIT bounds the wait; 0 asks once."""
-    server = serve(lambda seen: refusal())
-    began = time.monotonic()
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: refusal())
+    async with LeaseClient([URL], transport=server.transport) as client:
         with pytest.raises(LicenseError, match=r"GPU GPU-a: no license is in force; gave up after \d+ s"):
             await LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None, wait_s=wait_s).obtain()
-    assert wait_s <= time.monotonic() - began < wait_s + 10
-    assert (1 if wait_s == 0 else 2) == len(server.seen)
+    assert passed_s() == pytest.approx(wait_s)
+    assert (len(server.seen) == 1) == (wait_s == 0)
 
 
-async def test_serving_survives_a_lost_server_within_the_grace(serve) -> None:
+async def test_serving_survives_a_lost_server_within_the_grace(answering) -> None:
     """Renewals that fail are shown; the pod serves on, and the lease is given back at the end."""
     told: list[LicenseFacts] = []
-    server = serve(lambda seen: grant(graceSeconds=60) if len(server.seen) != 2 else (500, "down"))
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: grant(graceSeconds=60) if len(server.seen) != 2 else (500, "down"))
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, told.append)
         await keeper.obtain()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(keeper.keep(), 0.5)
+        keeping = asyncio.create_task(keeper.keep())
+        await elapse(3600)
+        assert not keeping.done()
+        keeping.cancel()
         await keeper.release()
     assert [facts.state for facts in told[:4]] == ["waiting", "granted", "unreachable", "granted"]
     assert re.search(r"GPU GPU-a: no license server answers .*; this pod serves on until \d{4}-", told[2].message)
     assert server.seen[-1].method == "DELETE"
 
 
-async def test_license_is_lost_after_the_grace(serve) -> None:
+async def test_license_is_lost_after_the_grace(answering) -> None:
     """Nothing renewed for TTL and grace ends the pod with the server's words."""
-    server = serve(lambda seen: grant() if len(server.seen) == 1 else refusal())
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: grant() if len(server.seen) == 1 else refusal())
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
         with pytest.raises(LicenseError, match="GPU GPU-a: no license is in force; the license was not renewed for"):
-            await asyncio.wait_for(keeper.keep(), 5)
+            await keeper.keep()
 
 
-async def test_the_grace_ends_when_it_is_over(serve) -> None:
+async def test_the_grace_ends_when_it_is_over(answering) -> None:
     """Not at some later try: TTL and grace after the last renewal, though the lease is long."""
-    server = serve(lambda seen: grant(ttlSeconds=0.6, graceSeconds=0.3) if len(server.seen) == 1 else (500, "down"))
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: grant(ttlSeconds=600, graceSeconds=300) if len(server.seen) == 1 else (500, "down"))
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
-        began = time.monotonic()
         with pytest.raises(LicenseError, match="answered 500: down"):
-            await asyncio.wait_for(keeper.keep(), 5)
-    assert 0.85 < time.monotonic() - began < 3
+            await keeper.keep()
+    assert passed_s() == pytest.approx(900)
 
 
-async def test_a_license_that_forbids_serving_after_its_end_is_obeyed_at_once(serve) -> None:
+async def test_a_license_that_forbids_serving_after_its_end_is_obeyed_at_once(answering) -> None:
     """Grace is for a lost server, not for a clear word."""
-    server = serve(lambda seen: grant(graceSeconds=60) if len(server.seen) == 1 else refusal(reason="Expired"))
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: grant(graceSeconds=60) if len(server.seen) == 1 else refusal(reason="Expired"))
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
         with pytest.raises(LicenseError, match=r"no license is in force$"):
-            await asyncio.wait_for(keeper.keep(), 1)
+            await keeper.keep()
 
 
-async def test_a_license_that_lets_serving_pods_go_on_is_used_up_to_its_grace(serve) -> None:
+async def test_a_license_that_lets_serving_pods_go_on_is_used_up_to_its_grace(answering) -> None:
     """A pod that was renewed after the end knows that it may, so a lost lease leaves it its grace."""
     told: list[LicenseFacts] = []
     ended = {"reason": "Expired", "message": "the license expired"}
-    server = serve(
-        lambda seen: grant(expired=True, ttlSeconds=0.3, graceSeconds=0.6) if len(server.seen) < 3 else refusal(**ended)
+    server = answering(
+        lambda seen: grant(expired=True, ttlSeconds=300, graceSeconds=600) if len(server.seen) < 3 else refusal(**ended)
     )
-    async with LeaseClient([server.url]) as client:
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, told.append)
         await keeper.obtain()
         with pytest.raises(LicenseError, match="GPU GPU-a: the license expired; the license was not renewed for"):
-            await asyncio.wait_for(keeper.keep(), 5)
-        assert 0.85 < time.monotonic() - keeper._renewed_at < 3
+            await keeper.keep()
+        assert passed_s() == pytest.approx(keeper._renewed_at - START_S + 900)
     refused = [facts for facts in told if facts.reason]
     assert len(refused) > 1
     assert {(facts.state, facts.reason) for facts in refused} == {("expired", "Expired")}
     assert re.search(r"the license expired; this pod serves on until \d{4}-", refused[0].message)
 
 
-async def test_a_new_license_may_forbid_it_again(serve) -> None:
+async def test_a_new_license_may_forbid_it_again(answering) -> None:
     """What the last grant showed counts, not an earlier one."""
     answers = [grant(expired=True, graceSeconds=60), grant(graceSeconds=60), refusal(reason="Expired")]
-    server = serve(lambda seen: answers[min(len(server.seen), 3) - 1])
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: answers[min(len(server.seen), 3) - 1])
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
         with pytest.raises(LicenseError, match=r"no license is in force$"):
-            await asyncio.wait_for(keeper.keep(), 5)
+            await keeper.keep()
 
 
-async def test_a_license_that_stops_serving_ends_pods_that_went_on(serve) -> None:
+async def test_a_license_that_stops_serving_ends_pods_that_went_on(answering) -> None:
     """Its refusal says so, whatever an earlier license let pass."""
     answers = [grant(expired=True, graceSeconds=60), refusal(reason="Expired", stopsServing=True)]
-    server = serve(lambda seen: answers[min(len(server.seen), 2) - 1])
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: answers[min(len(server.seen), 2) - 1])
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
         with pytest.raises(LicenseError, match=r"no license is in force$"):
-            await asyncio.wait_for(keeper.keep(), 5)
+            await keeper.keep()
 
 
-async def test_renewals_are_spread(serve) -> None:
+async def test_renewals_are_spread(answering) -> None:
     """Each comes after a third of the lease, a fifth more or less, so that pods started together drift apart."""
     times: list[float] = []
-    server = serve(lambda seen: times.append(time.monotonic()) or grant(ttlSeconds=0.6))
-    async with LeaseClient([server.url]) as client:
+    clock = asyncio.get_running_loop().time
+    server = answering(lambda seen: times.append(clock()) or grant(ttlSeconds=60))
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         await keeper.obtain()
         work = asyncio.create_task(keeper.keep())
-        while len(times) < 12:  # noqa: ASYNC110  the server's count is what is waited for
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)  # between two renewals
+        await elapse(20 * 60)
         work.cancel()
     pauses = [after - before for before, after in itertools.pairwise(times)]
-    assert min(pauses) > 0.15
-    assert min(pauses) < 0.4
-    assert max(pauses) - min(pauses) > 0.01
+    assert len(pauses) >= 50
+    assert min(pauses) > 15.9
+    assert max(pauses) < 24.1
+    assert max(pauses) - min(pauses) > 1
 
 
 @pytest.mark.parametrize(
@@ -186,11 +188,11 @@ def test_each_state_is_reported_once() -> None:
 @pytest.mark.parametrize(
     ("answer", "state"), [(grant(expired=True), "expired"), (refusal(reason="Expired"), "expired")]
 )
-async def test_expiry_is_shown(serve, answer: tuple[int, str], state: str) -> None:
+async def test_expiry_is_shown(answering, answer: tuple[int, str], state: str) -> None:
     """A renewal after expiry and a refusal for it both read `expired`."""
     states: list[str] = []
-    server = serve(lambda seen: answer)
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: answer)
+    async with LeaseClient([URL], transport=server.transport) as client:
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: states.append(facts.state), wait_s=0)
         try:
             await keeper.obtain()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import windlass
 from windlass import offline
 from windlass.errors import LicenseError
+from windlass_testbed.waiting import HANG_S
 
 MODEL = str(Path(__file__).parents[3] / "models" / "demo")
 GRANT = {"lease": "L1", "ttlSeconds": 0.3, "graceSeconds": 0, "message": "granted"}
@@ -65,10 +67,12 @@ def test_nothing_is_generated_after_the_license_is_lost(
     loaded: list[str], serve: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TTL and grace without a renewal, and the next call says so."""
-    server = serve(lambda seen: (200, json.dumps(GRANT)) if len(server.seen) == 1 else (500, "down"))
+    down = threading.Event()
+    server = serve(lambda seen: (500, "down") if down.is_set() else (200, json.dumps(GRANT)))
     monkeypatch.setenv("WINDLASS_LS_ADDR", server.url)
     llm = windlass.LLM(MODEL)
-    llm._license._process.wait(20)
+    down.set()
+    llm._license._process.wait(HANG_S)
     for call in (lambda: llm.generate("a"), lambda: llm.chat([])):
         with pytest.raises(LicenseError, match="the license was not renewed for"):
             call()

@@ -5,14 +5,16 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from windlass.license.client import LeaseClient
 from windlass.license.keeper import LicenseKeeper
 from windlass.license.model import Holder
-from windlass.license.sharing import Share, name
+from windlass.license.sharing import JOIN_S_MAX, Share, name
+from windlass_testbed.simulated_time import elapse, passed_s
+
+from .conftest import URL
 
 POD = Holder("team-a", "qwen-0", "uid-1", "qwen")
 GRANT = {"lease": "L1", "ttlSeconds": 60, "graceSeconds": 0, "message": "granted"}
@@ -48,15 +50,18 @@ async def test_only_the_last_keeper_of_a_lease_gives_it_back(serve) -> None:
         assert [seen.method for seen in server.seen] == ["POST"] * 3 + ["DELETE"] * 2
 
 
-async def test_one_who_waits_in_vain_leaves_too(serve) -> None:
+@pytest.mark.simulated_time
+async def test_one_who_waits_in_vain_leaves_too(answering) -> None:
     """A keeper that was never granted anything holds nothing back."""
     refusal = {"reason": "NoLicense", "message": "none"}
-    server = serve(lambda seen: (200, json.dumps(GRANT)) if len(server.seen) == 1 else (403, json.dumps(refusal)))
-    async with LeaseClient([server.url]) as client:
+    server = answering(lambda seen: (200, json.dumps(GRANT)) if len(server.seen) == 1 else (403, json.dumps(refusal)))
+    async with LeaseClient([URL], transport=server.transport) as client:
         first, second = (LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None) for _ in range(2))
         await first.obtain()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(second.obtain(), 0.3)
+        waiting = asyncio.create_task(second.obtain())
+        await elapse(3600)
+        assert not waiting.done()
+        waiting.cancel()
         await second.release()
         await first.release()
     assert server.seen[-1].method == "DELETE"
@@ -76,15 +81,16 @@ async def test_who_is_last() -> None:
     again.leave()
 
 
+@pytest.mark.simulated_time
 async def test_nobody_joins_while_the_last_one_gives_back() -> None:
     """A program that starts meanwhile asks after the lease was given back, so it gets one of its own."""
     last = await joined()
     assert last.is_last()
     starting = asyncio.create_task(joined())
-    await asyncio.sleep(0.2)
+    await elapse(4)
     assert not starting.done()
     last.leave()
-    started = await asyncio.wait_for(starting, 5)
+    started = await starting
     assert started.is_last()
     started.leave()
 
@@ -122,14 +128,13 @@ async def test_without_a_place_a_program_counts_as_the_only_one(monkeypatch: pyt
     share.leave()
 
 
-async def test_a_lock_that_stays_taken_stops_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.simulated_time
+async def test_a_lock_that_stays_taken_stops_no_start() -> None:
     """As of a program that was stopped while it gave its lease back."""
-    monkeypatch.setattr("windlass.license.sharing.JOIN_S_MAX", 0.2)
     last = await joined()
     assert last.is_last()
-    began = time.monotonic()
     share = await joined()
-    assert 0.2 <= time.monotonic() - began < 5
+    assert passed_s() == pytest.approx(JOIN_S_MAX, abs=0.1)
     share.leave()
     last.leave()
 

@@ -79,13 +79,6 @@ def key_file(folder: Path, *rows: dict[str, Any]) -> ApiSettings:
     return ApiSettings(served_names=("demo",), processes=2, keys_file=str(path))
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds; it is a matter of milliseconds."""
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - of another's state
-            await asyncio.sleep(0.002)
-
-
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
     """`serve(settings, keys=…, number=2, **variables)` starts an owner and API processes."""

@@ -9,8 +9,9 @@ from windlass.api.key_document import Limits
 from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
 from windlass.limits.member import PendingRequest
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
-from .conftest import key_file, until
+from .conftest import key_file
 
 ONE_PLACE = ApiSettings(served_names=("demo",), concurrency=1, queue=1, processes=2)
 ONE_AT_A_TIME = {"name": "one", "key": "sk-one-key", "concurrency": 1}
@@ -22,9 +23,9 @@ async def test_a_process_that_dies_gives_back_what_it_held(serve, tmp_path) -> N
     one, other = server.processes
     one.engine.may_answer.clear()
     held = one.begin("sk-one-key")
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     one.guard._link.close()
-    await until(lambda: server.owner.gate.running == 0)
+    await wait_until_async(lambda: server.owner.gate.running == 0)
     assert (await other.chat("sk-one-key")).status_code == 200
     held.cancel()
 
@@ -34,7 +35,7 @@ async def test_a_process_without_owner_ends(serve) -> None:
     server = await serve()
     for connection in tuple(server.owner._connections):
         connection.close()
-    await until(lambda: all(process.exits for process in server.processes))
+    await wait_until_async(lambda: all(process.exits for process in server.processes))
     assert [process.exits for process in server.processes] == [[1], [1]]
 
 
@@ -47,7 +48,7 @@ async def test_a_question_that_cannot_be_answered_ends_its_process(serve, tmp_pa
 
     monkeypatch.setattr(server.owner.limits, "enter", broken)
     asked = server.processes[0].begin("sk-one-key")
-    await until(lambda: server.processes[0].exits == [1])
+    await wait_until_async(lambda: server.processes[0].exits == [1])
     asked.cancel()
     assert server.processes[1].exits == []
 
@@ -58,11 +59,11 @@ async def test_a_client_that_leaves_the_queue_leaves_it_everywhere(serve) -> Non
     one, other = server.processes
     one.engine.may_answer.clear()
     first = one.begin()
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     second = other.begin()
-    await until(lambda: server.owner.gate.waiting == 1)
+    await wait_until_async(lambda: server.owner.gate.waiting == 1)
     second.cancel()
-    await until(lambda: server.owner.gate.waiting == 0)
+    await wait_until_async(lambda: server.owner.gate.waiting == 0)
     one.engine.may_answer.set()
     assert (await first).status_code == 200
     assert (await other.chat()).status_code == 200
@@ -78,9 +79,9 @@ async def test_a_request_given_up_before_the_verdict_holds_no_slot(serve) -> Non
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         while not (verdict := await limits.enter(wish)).may_begin:  # noqa: ASYNC110 - asked anew
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
     limits.end(wish, verdict.second, 0)
 
 
@@ -89,9 +90,9 @@ async def draining(server):
     one, _ = server.processes
     one.engine.may_answer.clear()
     running = one.begin()
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     drain = asyncio.create_task(server.owner.drain(60))
-    await until(lambda: server.owner.gate.is_stopping)
+    await wait_until_async(lambda: server.owner.gate.is_stopping)
     return running, drain
 
 
@@ -104,7 +105,7 @@ async def test_the_drain_ends_with_the_last_answer(serve) -> None:
     assert not drain.done()
     one.engine.may_answer.set()
     assert (await running).status_code == 200
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         assert await drain
 
 
@@ -113,7 +114,7 @@ async def test_a_drain_knows_of_answers_that_were_lost(serve) -> None:
     server = await serve()
     running, drain = await draining(server)
     server.processes[0].guard._link.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         assert not await drain
     running.cancel()
 
@@ -124,8 +125,8 @@ async def test_the_drain_ends_with_its_time(serve) -> None:
     one, _ = server.processes
     one.engine.may_answer.clear()
     running = one.begin()
-    await until(lambda: one.engine.running == 1)
-    async with asyncio.timeout(5):
+    await wait_until_async(lambda: one.engine.running == 1)
+    async with asyncio.timeout(HANG_S):
         assert not await server.owner.drain(0.1)
     running.cancel()
 

@@ -2,12 +2,15 @@
 
 import asyncio
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from windlass.api.outbox import UNREAD_BYTES_MAX
 from windlass.api.settings import ApiSettings
 from windlass.usage import hours
+from windlass_testbed.simulated_time import elapse
+from windlass_testbed.waiting import wait_until_async
 
-from .conftest import START_KEY, key_file, until
+from .conftest import START_KEY, key_file
 
 ONE_PLACE = ApiSettings(served_names=("demo",), concurrency=1, queue=1, processes=2)
 HEALTH = "/health"
@@ -25,13 +28,13 @@ async def test_places_are_counted_over_all_processes(serve) -> None:
     one, other = server.processes
     one.engine.may_answer.clear()
     first = one.begin()
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     second = other.begin()
-    await until(lambda: server.owner.gate.waiting == 1)
+    await wait_until_async(lambda: server.owner.gate.waiting == 1)
     assert other.engine.running == 0
     one.engine.may_answer.set()
     assert [(await first).status_code, (await second).status_code] == [200, 200]
-    await until(lambda: server.owner.gate.running == 0)
+    await wait_until_async(lambda: server.owner.gate.running == 0)
 
 
 async def test_the_queue_is_one(serve) -> None:
@@ -40,9 +43,9 @@ async def test_the_queue_is_one(serve) -> None:
     one, other = server.processes
     one.engine.may_answer.clear()
     held = [one.begin()]
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     held.append(one.begin())
-    await until(lambda: server.owner.gate.waiting == 1)
+    await wait_until_async(lambda: server.owner.gate.waiting == 1)
     answer = await other.chat()
     assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
     assert "1 running, 1 waiting" in answer.json()["error"]["message"]
@@ -58,11 +61,11 @@ async def test_a_keys_share_of_the_places_is_one(serve) -> None:
     for process in server.processes:
         process.engine.may_answer.clear()
     held = [one.begin("sk-a")]
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     held.append(other.begin("sk-a"))
-    await until(lambda: server.owner.gate.waiting == 1)
+    await wait_until_async(lambda: server.owner.gate.waiting == 1)
     held.append(other.begin("sk-b"))
-    await until(lambda: other.engine.running == 1)
+    await wait_until_async(lambda: other.engine.running == 1)
     for process in server.processes:
         process.engine.may_answer.set()
     assert {200} == {answer.status_code for answer in await asyncio.gather(*held)}
@@ -83,7 +86,7 @@ async def test_running_requests_of_a_key_are_counted_over_all_processes(serve, t
     one, other = server.processes
     one.engine.may_answer.clear()
     first = one.begin("sk-one-key")
-    await until(lambda: one.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == 1)
     assert (await other.chat("sk-one-key")).status_code == 429
     one.engine.may_answer.set()
     await first
@@ -127,7 +130,7 @@ async def test_metrics_and_facts_are_sums(serve, tmp_path) -> None:
         await process.chat("wrong")
         process.engine.may_answer.clear()
     held = [process.begin("sk-a-key-1") for process in server.processes]
-    await until(lambda: one.engine.running == other.engine.running == 1)
+    await wait_until_async(lambda: one.engine.running == other.engine.running == 1)
     await other.chat("sk-a-key-1")
     for process in server.processes:
         page = await process.page("/windlass/metrics")
@@ -151,7 +154,7 @@ async def test_the_end_of_the_start_reaches_all(serve) -> None:
     assert answer.status_code == 200
     late = await server.start()
     for process in (one, other, late):
-        await until(lambda guard=process.guard: guard._start.is_over)
+        await wait_until_async(lambda guard=process.guard: guard._start.is_over)
         assert (await process.client.get(HEALTH)).status_code == 200
 
 
@@ -160,23 +163,24 @@ async def test_an_engine_that_hangs_ends_the_server_by_any_process(serve) -> Non
     server = await serve()
     one, other = server.processes
     one.guard._watch.tell("the engine holds 1 requests")
-    await until(lambda: other.guard._link.stalled != "")
+    await wait_until_async(lambda: other.guard._link.stalled != "")
     answer = await other.client.get(HEALTH)
     assert (answer.status_code, answer.headers["x-windlass-stalled"]) == (503, "1")
     one.guard._watch.tell("")
-    await until(lambda: other.guard._link.stalled == "")
+    await wait_until_async(lambda: other.guard._link.stalled == "")
     assert (await other.client.get(HEALTH)).status_code == 200
 
 
+@pytest.mark.simulated_time
 async def test_the_others_report_a_process_that_hangs(serve) -> None:
     """It says nothing for a minute; the report of another one shows it."""
     server = await serve()
     one, _ = server.processes
-    await asyncio.sleep(0.05)  # each has made its first report
+    await elapse(0.5)  # each has made its first report
     for connection in server.owner._connections:
         connection.heard_at -= 61
     one.guard._link.send("steps", 1)
-    await until(lambda: one.guard._link.stalled != "")
+    await wait_until_async(lambda: one.guard._link.stalled != "")
     assert "1 of 2 API processes have said nothing for 60 s" in one.guard._link.stalled
 
 
@@ -185,7 +189,7 @@ async def test_stopping_is_for_all(serve) -> None:
     server = await serve()
     one, other = server.processes
     one.guard._gate.stop()
-    await until(lambda: server.owner.gate.is_stopping)
+    await wait_until_async(lambda: server.owner.gate.is_stopping)
     answer = await other.chat()
     assert (
         answer.status_code,

@@ -1,7 +1,6 @@
 """The watch in the guard: an engine's client that says how many requests it has, and probes."""
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 import httpx
@@ -10,6 +9,9 @@ from windlass.api.guard import Guard
 from windlass.progress import rule
 from windlass.progress.rule import Progress
 from windlass.progress.watch import HEADER, Watch, client_of
+from windlass_testbed.simulated_time import elapse
+
+pytestmark = pytest.mark.simulated_time
 
 
 class Client:
@@ -34,11 +36,6 @@ def stalled() -> Progress:
     return made
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.progress.watch.PAUSED_S", 0.05)
-
-
 @pytest.mark.parametrize(
     ("client", "is_judged", "is_told"),
     [
@@ -58,41 +55,40 @@ async def test_whom_it_judges(client: Client, is_judged: bool, is_told: bool) ->
 
 async def test_it_tells_while_it_lasts() -> None:
     """Requests and no step, then a step; open sockets are not counted as work."""
-    progress, client, sockets = Progress(0.2), Client(2), [0]
+    progress, client, sockets = Progress(20), Client(2), [0]
     progress.step_ended()
     watch = Watch(progress, lambda: True)
-    running = asyncio.create_task(watch.run(client, lambda: sockets[0], every_s=0.05))
-    async with asyncio.timeout(10):
-        while not watch.told:  # noqa: ASYNC110  it has no event
-            await asyncio.sleep(0.01)
+    running = asyncio.create_task(watch.run(client, lambda: sockets[0], every_s=5))
+    await elapse(19)
+    assert not watch.told
+    await elapse(2)
+    assert watch.told
     progress.step_ended()
-    async with asyncio.timeout(10):
-        while watch.told:  # noqa: ASYNC110  as above
-            await asyncio.sleep(0.01)
+    await elapse(5)
+    assert not watch.told
     sockets[0] = 2
-    await asyncio.sleep(1)
+    await elapse(3600)
     assert not watch.told
     running.cancel()
 
 
 async def test_a_process_that_was_stopped_has_lost_no_time() -> None:
-    """A loop that stood still for a second counts two turns of it."""
-    progress = Progress(0.5)
+    """A loop that stood still for a minute counts two turns of it."""
+    progress = Progress(50)
     progress.step_ended()
     watch = Watch(progress, lambda: True)
-    running = asyncio.create_task(watch.run(Client(), lambda: 0, every_s=0.05))
-    await asyncio.sleep(0.12)
-    time.sleep(1)  # noqa: ASYNC251 - the loop itself stands still
-    await asyncio.sleep(0.06)
+    running = asyncio.create_task(watch.run(Client(), lambda: 0, every_s=5))
+    await elapse(12)
+    asyncio.get_running_loop().advance(60)
+    await elapse(6)
     assert not watch.told
-    assert progress.still_s < 0.4
+    assert progress.still_s == 10 + 10 + 5
     running.cancel()
 
 
 async def test_probes_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a header that the supervisor knows; other requests are let through."""
     monkeypatch.setattr(rule, "OF_THIS_PROCESS", stalled())
-    monkeypatch.setattr("windlass.progress.watch.EVERY_S", 0.05)
 
     async def engine(scope, receive, send) -> None:
         if scope["type"] == "lifespan":

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from windlass.startup.files import WeightFile
 from windlass.startup.preread import GIB, Block, Preread, Progress, blocks
+from windlass_testbed.waiting import HANG_S
 
 PLENTY = 1 << 60
 
@@ -27,7 +28,7 @@ def weights(tmp_path: Path) -> list[WeightFile]:
 
 def run(reader: Preread) -> Progress:
     reader.start()
-    return reader.join(10)
+    return reader.join(HANG_S)
 
 
 def test_blocks() -> None:
@@ -79,7 +80,7 @@ def test_cancelled_after_the_end(weights: list[WeightFile]) -> None:
     reader = Preread(weights, lambda _: None, free_bytes=lambda: PLENTY)
     run(reader)
     reader.cancel("the engine is up")
-    assert reader.join(1).state == "done"
+    assert reader.join(HANG_S).state == "done"
 
 
 def test_file_that_cannot_be_read(weights: list[WeightFile]) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -13,8 +15,12 @@ from windlass.supervisor import termination
 from windlass.supervisor.asking import Opening
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
+from windlass_testbed.simulated_time import ClockAhead
+from windlass_testbed.waiting import HANG_S, wait_until_async
 
-STAYS = "import time; print('up', flush=True); time.sleep(60)"
+from .conftest import WAIT
+
+STAYS = "import signal; print('up', flush=True); signal.pause()"
 PLAIN, WITH_TOOL = chat(None), chat(None, with_tool=True)
 OVER = "/windlass/started"
 
@@ -27,7 +33,7 @@ def refusal(message: str) -> str:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.supervisor.asking.HEALTH_EVERY_S", 0.05)
     monkeypatch.setattr("windlass.supervisor.asking.AGAIN_S", 0.05)
-    monkeypatch.setattr("windlass.supervisor.supervise.DYING_S", 2)
+    monkeypatch.setattr("windlass.supervisor.supervise.DYING_S", 0.05)
 
 
 class Start:
@@ -51,9 +57,7 @@ class Start:
     async def serves(self) -> None:
         """Run until it serves, then stop it."""
         work = asyncio.create_task(self.supervisor.run())
-        async with asyncio.timeout(20):
-            while self.board.phase != "serving" and not work.done():  # noqa: ASYNC110  another process has no event
-                await asyncio.sleep(0.02)
+        await wait_until_async(lambda: self.board.phase == "serving" or work.done())
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         await self.supervisor._child.stop(0.1)
@@ -62,8 +66,7 @@ class Start:
     async def error(self) -> WindlassError:
         """Run until it fails."""
         with pytest.raises(WindlassError) as error:
-            async with asyncio.timeout(30):
-                await self.supervisor.run()
+            await self.supervisor.run()
         return error.value
 
 
@@ -138,27 +141,34 @@ async def test_each_of_several_engines_is_asked(serve) -> None:
     assert str(error) == "engine 1 is up and answers a chat with HTTP 500: no"
 
 
-async def test_an_engine_that_ends_at_the_chat_says_why_itself(serve) -> None:
+async def test_an_engine_that_ends_at_the_chat_says_why_itself(serve, tmp_path, monkeypatch) -> None:
     """Its exit code and last error count, not the answer that it gave before."""
-    program = "import time; time.sleep(1); raise ValueError('CUDA error: an illegal memory access was encountered')"
+    monkeypatch.setattr("windlass.supervisor.supervise.DYING_S", HANG_S)
+    go = tmp_path / "go"
+    program = f"{WAIT}\nwait({str(go)!r}); raise ValueError('CUDA error: an illegal memory access was encountered')"
     start = Start(serve(lambda seen: (500 if seen.path == CHAT else 200, refusal("gone"))), PLAIN, program=program)
-    error = await start.error()
+    failing = asyncio.create_task(start.error())
+    await wait_until_async(lambda: CHAT in start.paths, "the chat")
+    go.touch()
+    error = await failing
     assert type(error) is EngineError
     assert "illegal memory access" in str(error)
 
 
 async def test_an_engine_that_hangs_at_the_chat_is_ended_by_the_start_time_out(serve) -> None:
     """As long as it says something new it may compile."""
-    release = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    release, clock = threading.Event(), ClockAhead()
 
     def hangs(seen) -> tuple[int, str]:
         if seen.path == CHAT:
-            asyncio.run_coroutine_threadsafe(release.wait(), loop).result(20)
+            release.wait(HANG_S)
         return 200, "{}"
 
-    start = Start(serve(hangs), PLAIN, timeout_s=1.5)
-    error = await start.error()
+    start = Start(serve(hangs), PLAIN, timeout_s=1000)
+    failing = asyncio.create_task(start.error())
+    await wait_until_async(lambda: CHAT in start.paths and start.supervisor.output.lines, "the chat")
+    clock.move(1000)
+    error = await failing
     release.set()
     assert isinstance(error, StartTimeoutError)
-    assert str(error).startswith("the engine has not answered a chat, and for 2 s said nothing new")
+    assert re.match(r"the engine has not answered a chat, and for \d{4} s said nothing new", str(error))

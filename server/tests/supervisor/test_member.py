@@ -4,19 +4,37 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from windlass.errors import EngineError, MemberLostError, WindlassError
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
+from windlass_testbed.waiting import HANG_S, wait_until_async
+
+from .conftest import WAIT
 
 LOST = MemberLostError("member 2 of 3 ended: out of memory", 2)
 PEER = (
     "print('RuntimeError: [pair.cc:553] Connection closed by peer [10.0.0.7]:11701', flush=True); raise SystemExit(1)"
 )
 OWN = "raise ValueError('weights are broken')"
-STAYS = "import time; print('up', flush=True); time.sleep(60)"
+STAYS = "import signal; print('up', flush=True); signal.pause()"
+
+ENDS_LATE = (
+    WAIT
+    + """
+import signal, sys
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group's end sends it once more
+    print("ending", flush=True)
+    wait(GO)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+signal.pause()
+"""
+)
 
 
 class Scripted:
@@ -56,24 +74,18 @@ def supervisor(program: str, membership: Scripted) -> tuple[Supervisor, FactsBoa
     return Supervisor(Engine((sys.executable, "-c", program), ""), board, None, membership=membership), board
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  there is no event for another process's state
-            await asyncio.sleep(0.02)
-
-
 async def test_a_follower_from_start_to_stop() -> None:
     """No engine before go; it serves when the head says so; told to stop it says so while it is connected."""
     group = Scripted()
     ours, board = supervisor(STAYS, group)
     work = asyncio.create_task(ours.run())
-    await until(lambda: board.phase == "group")
+    await wait_until_async(lambda: board.phase == "group")
     assert ours._child is None
     group.go.set()
-    await until(lambda: ours.output.lines == ("up",))
+    await wait_until_async(lambda: ours.output.lines == ("up",))
     assert board.phase == "engine"
     group.serves.set()
-    await until(lambda: board.phase == "serving")
+    await wait_until_async(lambda: board.phase == "serving")
     assert group.told_serving
     os.kill(os.getpid(), signal.SIGTERM)
     assert await work == 128 + signal.SIGTERM
@@ -86,7 +98,7 @@ async def test_a_member_lost_ends_the_engine() -> None:
     ours, board = supervisor(STAYS, group)
     work = asyncio.create_task(ours.run())
     group.go.set()
-    await until(lambda: ours.output.lines == ("up",))
+    await wait_until_async(lambda: ours.output.lines == ("up",))
     group.lose.set()
     with pytest.raises(MemberLostError, match="member 2 of 3 ended: out of memory") as error:
         await work
@@ -104,14 +116,17 @@ async def test_a_member_lost_before_go() -> None:
     assert ours._child is None
 
 
-async def test_an_engine_that_lost_its_peer_is_no_culprit() -> None:
-    """Its own error comes first, the other's word shortly after: the word counts."""
+async def test_an_engine_that_lost_its_peer_is_no_culprit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own error comes first, the other's word after it: the word counts."""
+    monkeypatch.setattr("windlass.supervisor.supervise.CULPRIT_WAIT_S", HANG_S)
     group = Scripted()
     ours, _ = supervisor(PEER, group)
     group.go.set()
-    asyncio.get_running_loop().call_later(1.5, group.lose.set)
+    work = asyncio.create_task(ours.run())
+    await wait_until_async(lambda: ours._child and ours._child.ended.done(), "the engine's end")
+    group.lose.set()
     with pytest.raises(MemberLostError):
-        await ours.run()
+        await work
 
 
 @pytest.mark.parametrize("program", [PEER, OWN], ids=["nobody says more", "an error of its own"])
@@ -126,15 +141,19 @@ async def test_an_engine_that_failed_itself(program: str, monkeypatch: pytest.Mo
     assert group.parted == [error.value]
 
 
-async def test_stop_while_others_go_too() -> None:
+async def test_stop_while_others_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that was told to stop ended well, whoever went first."""
+    monkeypatch.setattr("windlass.supervisor.supervise.GROUP_STOP_S_MAX", HANG_S)
+    monkeypatch.setattr("windlass.supervisor.supervise.START_STOP_S_MAX", HANG_S)
+    go = tmp_path / "go"
     group = Scripted()
-    program = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(0)));"
-    ours, _ = supervisor(f"{program} print('up', flush=True); time.sleep(60)", group)
+    ours, _ = supervisor(ENDS_LATE.replace("GO", repr(str(go))), group)
     work = asyncio.create_task(ours.run())
     group.go.set()
-    await until(lambda: ours.output.lines == ("up",))
+    await wait_until_async(lambda: ours.output.lines == ("up",))
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.1)
+    await wait_until_async(lambda: "ending" in ours.output.lines)
     group.lose.set()
+    await wait_until_async(ours._guards[0].done)
+    go.touch()
     assert await work == 0

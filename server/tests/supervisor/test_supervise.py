@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 
+import httpx
 import pytest
 from windlass.errors import EngineError, LicenseError, UsageError
 from windlass.license.client import LeaseClient
@@ -16,6 +16,7 @@ from windlass.license.keeper import LicenseFacts, LicenseKeeper
 from windlass.license.model import Holder
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.supervise import Engine, Supervisor
+from windlass_testbed.waiting import wait_until_async
 
 NOWHERE = "http://127.0.0.1:9/health"
 POD = Holder("n", "p", "u", "s")
@@ -29,7 +30,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
 """
 LISTENS_TO_NOBODY = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
 )
 
 
@@ -39,12 +40,6 @@ def python(program: str, health_url: str = NOWHERE) -> Engine:
 
 def board() -> FactsBoard:
     return FactsBoard("qwen", EngineFacts("vllm", "0.32.0", ("--model", "/data/model")))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  there is no event for another process's state
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +54,7 @@ async def test_serves_and_stops_on_a_signal(free_port: int) -> None:
     served: list[str] = []
     engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
     work = asyncio.create_task(Supervisor(engine, facts, None, lambda: served.append(facts.phase)).run())
-    await until(lambda: facts.phase == "serving")
+    await wait_until_async(lambda: facts.phase == "serving")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await work == 0
     assert [row["phase"] for row in facts.to_dict()["phases"]] == ["license", "engine"]
@@ -68,13 +63,20 @@ async def test_serves_and_stops_on_a_signal(free_port: int) -> None:
 
 async def test_an_engine_gets_its_signal_after_the_drain(free_port: int) -> None:
     """Several API processes: the first signal waits for the answers that run, the second waits for nothing."""
-    answered = asyncio.Event()
-    engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
-    supervisor = Supervisor(replace(engine, drain=answered.wait), facts := board(), None)
+    asked, answered = asyncio.Event(), asyncio.Event()
+    engine = python(SERVES.replace("PORT", str(free_port)), health := f"http://127.0.0.1:{free_port}/health")
+
+    async def drain() -> bool:
+        asked.set()
+        return await answered.wait()
+
+    supervisor = Supervisor(replace(engine, drain=drain), facts := board(), None)
     work = asyncio.create_task(supervisor.run())
-    await until(lambda: facts.phase == "serving")
+    await wait_until_async(lambda: facts.phase == "serving")
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.2)
+    await asked.wait()
+    async with httpx.AsyncClient() as http:  # a signal before this request would have ended the engine
+        assert (await http.get(health)).is_success
     assert not work.done()
     answered.set()
     assert await work == 0
@@ -93,10 +95,18 @@ async def test_an_engine_that_stays_after_the_drain_is_killed(
         return are_answered
 
     work = asyncio.create_task(Supervisor(replace(engine, drain=drain), facts := board(), None).run())
-    await until(lambda: facts.phase == "serving")
+    await wait_until_async(lambda: facts.phase == "serving")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await work == code
     assert "the engine has not ended within 0 s: it is killed" in capsys.readouterr().err
+
+
+async def two_signals(supervisor: Supervisor) -> None:
+    """Send them one after the other: the kernel may make one of two at once."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    await wait_until_async(lambda: supervisor._stopping)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await wait_until_async(lambda: supervisor._was_cut)
 
 
 async def test_answers_that_a_second_signal_cut_are_lost(free_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +114,10 @@ async def test_answers_that_a_second_signal_cut_are_lost(free_port: int, monkeyp
     monkeypatch.setattr("windlass.supervisor.supervise.ENGINE_ENDS_S", 0.2)
     stays = SERVES.replace("lambda *_: sys.exit(0)", "signal.SIG_IGN").replace("PORT", str(free_port))
     engine, ended = python(stays, f"http://127.0.0.1:{free_port}/health"), asyncio.Event()
-    work = asyncio.create_task(Supervisor(replace(engine, drain=ended.wait), facts := board(), None).run())
-    await until(lambda: facts.phase == "serving")
-    for _ in range(2):
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.1)
+    supervisor = Supervisor(replace(engine, drain=ended.wait), facts := board(), None)
+    work = asyncio.create_task(supervisor.run())
+    await wait_until_async(lambda: facts.phase == "serving")
+    await two_signals(supervisor)
     ended.set()
     assert await work == 128 + signal.SIGKILL
 
@@ -117,11 +126,10 @@ async def test_a_second_signal_cuts_the_drain_short(free_port: int) -> None:
     """As two times Ctrl-C."""
     engine = python(SERVES.replace("PORT", str(free_port)), f"http://127.0.0.1:{free_port}/health")
     facts = board()
-    work = asyncio.create_task(Supervisor(replace(engine, drain=asyncio.Event().wait), facts, None).run())
-    await until(lambda: facts.phase == "serving")
-    for _ in range(2):
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.1)
+    supervisor = Supervisor(replace(engine, drain=asyncio.Event().wait), facts, None)
+    work = asyncio.create_task(supervisor.run())
+    await wait_until_async(lambda: facts.phase == "serving")
+    await two_signals(supervisor)
     assert await work == 0
 
 
@@ -164,7 +172,7 @@ async def test_no_engine_before_the_license(serve) -> None:
     async with LeaseClient([server.url]) as client:
         supervisor = Supervisor(python(SERVES), facts, LicenseKeeper(client, ("GPU-a",), POD, facts.set_license))
         work = asyncio.create_task(supervisor.run())
-        await until(lambda: len(server.seen) > 2)
+        await wait_until_async(lambda: len(server.seen) > 2)
         shown = facts.to_dict()
         assert (
             shown["phase"],
@@ -200,10 +208,9 @@ async def test_an_engine_that_is_starting_is_not_waited_for(serve, monkeypatch: 
         keeper = LicenseKeeper(client, ("GPU-a",), POD, lambda facts: None)
         supervisor = Supervisor(python(LISTENS_TO_NOBODY), board(), keeper)
         work = asyncio.create_task(supervisor.run())
-        await until(lambda: list(supervisor.output.lines) == ["up"])
+        await wait_until_async(lambda: list(supervisor.output.lines) == ["up"])
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(10):
-            assert await work == 128 + signal.SIGKILL
+        assert await work == 128 + signal.SIGKILL
     assert server.seen[-1].method == "DELETE"
 
 

@@ -10,6 +10,7 @@ from windlass.usage import hours, journal, page
 from windlass.usage.hours import Hour, Journal
 from windlass.usage.journal import Journals
 from windlass.usage.read import Tokens
+from windlass_testbed.waiting import HANG_S
 
 NOON = 1_800_014_400.0
 TOKENS = Tokens(7, 3, 2)
@@ -21,7 +22,7 @@ def total(root: Path, name: str = "requests") -> int:
 
 
 def test_a_record_is_there_at_once_and_without_the_key(tmp_path: Path) -> None:
-    Journals(tmp_path, lambda: NOON).add("search", "poet", TOKENS, estimated=True).result(10)
+    Journals(tmp_path, lambda: NOON).add("search", "poet", TOKENS, estimated=True).result(HANG_S)
     (row,) = hours.records(tmp_path)
     row.pop("writer")
     used = {"requests": 1, "tokens_in": 7, "tokens_out": 3, "tokens_cached": 2, "estimated": 1}
@@ -63,7 +64,7 @@ def test_hours_and_restarts_are_apart(tmp_path: Path) -> None:
     for time in (NOON, NOON + 3600, NOON):  # a clock may be set back
         now[0] = time
         for one in (first, second):
-            one.add("a", "m", TOKENS, estimated=False).result(10)
+            one.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     rows = list(hours.records(tmp_path))
     assert len({row["writer"] for row in rows}) == 2
     assert sorted((row["hour"], row["requests"]) for row in rows) == [
@@ -93,7 +94,7 @@ def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     one = Journals(tmp_path / "file", lambda: NOON)
     for _ in range(3):
-        one.add("a", "m", TOKENS, estimated=False).result(10)
+        one.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert one.unrecorded == 3
 
 
@@ -106,7 +107,7 @@ def test_where_records_are() -> None:
 
 def test_the_page(tmp_path: Path) -> None:
     """Range, no folder yet, no recording, and damage in a sentence."""
-    Journals(tmp_path, lambda: NOON).add("a", "m", TOKENS, estimated=False).result(10)
+    Journals(tmp_path, lambda: NOON).add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert '"key": "a"' in page.answer(tmp_path, "")[2]
     assert page.answer(tmp_path, "from=2999-01-01T00")[::2] == (200, '{"version": 1, "records": []}')
     assert page.answer(tmp_path / "none", "")[0] == 200
@@ -117,7 +118,7 @@ def test_the_page(tmp_path: Path) -> None:
 
 def test_the_facts_port_shows_the_records(tmp_path: Path) -> None:
     """The supervisor's port, over HTTP, with the range of its query."""
-    Journals(tmp_path, lambda: NOON).add("a", "m", TOKENS, estimated=False).result(10)
+    Journals(tmp_path, lambda: NOON).add("a", "m", TOKENS, estimated=False).result(HANG_S)
     board = FactsBoard("demo", EngineFacts("vllm", "", ()))
     with FactsServer(board, 0, "127.0.0.1", usage_in=tmp_path) as server:
         address = f"http://127.0.0.1:{server.port}{page.PATH}"
@@ -130,7 +131,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     """As `lost+found` at the root of a volume, which only root may open."""
     (tmp_path / "lost+found").mkdir(mode=0o700)
     writing = Journals(tmp_path, lambda: NOON)
-    writing.add("a", "m", TOKENS, estimated=False).result(10)
+    writing.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert (writing.unrecorded, total(tmp_path)) == (0, 1)
     assert list((tmp_path / "lost+found").iterdir()) == []
 
@@ -141,7 +142,7 @@ def test_totals_that_cannot_be_read_are_put_aside(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "2026-01-01T00.json").touch()
     writing = Journals(tmp_path, lambda: NOON)
-    writing.add("a", "m", TOKENS, estimated=False).result(10)
+    writing.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert (writing.unrecorded, total(tmp_path)) == (0, 1)
     assert (folder / "2026-01-01T00.broken").exists()
 
@@ -152,7 +153,7 @@ def test_a_volume_without_locks_gets_no_folders(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(journal.fcntl, "flock", fail)
     writing = Journals(tmp_path, lambda: NOON)
-    writing.add("a", "m", TOKENS, estimated=False).result(10)
+    writing.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert (writing.unrecorded, list(tmp_path.iterdir())) == (1, [])
 
 

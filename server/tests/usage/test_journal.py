@@ -10,6 +10,7 @@ import pytest
 from windlass.usage import hours, journal
 from windlass.usage.journal import PAUSE_S, Journals
 from windlass.usage.read import Tokens
+from windlass_testbed.waiting import HANG_S
 
 NOON = 1_800_000_000.0
 TOKENS = Tokens(7, 3, 2)
@@ -28,7 +29,7 @@ class Clocks:
 def add(journals: Journals) -> None:
     batch = journals.add("a", "m", TOKENS, estimated=False)
     assert batch is not None
-    batch.result(10)
+    batch.result(HANG_S)
 
 
 def total(place: Path) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 from windlass.api.settings import ApiSettings
 from windlass.usage.hours import records
+from windlass_testbed.waiting import HANG_S
 
 KILLS = int(os.environ.get("WINDLASS_KILLS") or 6)
 CLIENTS = 8
@@ -77,7 +78,7 @@ async def killed(load: Load, listening: socket.socket, folder: Path, chance: ran
     for _ in range(KILLS):
         server = serve(listening, folder)
         try:
-            await asyncio.wait_for(load.more(chance.randrange(1, 400)), 60)
+            await asyncio.wait_for(load.more(chance.randrange(1, 400)), HANG_S)
         finally:
             server.kill()
             server.wait()

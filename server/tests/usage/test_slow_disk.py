@@ -12,6 +12,8 @@ from windlass.usage import hours, journal
 from windlass.usage.journal import Journals
 from windlass.usage.meter import Meter
 from windlass.usage.read import Tokens
+from windlass_testbed.simulated_time import elapse, passed_s
+from windlass_testbed.waiting import HANG_S, wait_until
 
 TOKENS = Tokens(7, 3, 2)
 USAGE = b'{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}'
@@ -27,7 +29,7 @@ class Disk:
         return getattr(os, name)
 
     def write(self, file: int, line: bytes) -> int:
-        assert self.free.wait(30)
+        assert self.free.wait(HANG_S)
         return os.write(file, line)
 
 
@@ -49,46 +51,49 @@ def metered(journals: Journals, sent: list[bytes]) -> Meter:
     return Meter(send, lambda _: journals.add("a", "m", TOKENS, estimated=False), hides_usage=False)
 
 
+def recorded(place: Path) -> int:
+    return sum(row["requests"] for row in hours.records(place))
+
+
 async def answer(meter: Meter) -> None:
     await meter({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
     await meter({"type": "http.response.body", "body": USAGE})
 
 
+@pytest.mark.simulated_time
 async def test_the_end_of_an_answer_waits_for_its_record(tmp_path: Path, disk: Disk) -> None:
     """The client has nothing of it before; the loop goes on meanwhile."""
     sent: list[bytes] = []
     waits = asyncio.create_task(answer(metered(Journals(tmp_path), sent)))
-    for _ in range(100):
-        await asyncio.sleep(0.001)
+    await elapse(journal.WAIT_S / 2)
     assert (sent, waits.done()) == ([], False)
     disk.free.set()
+    await asyncio.to_thread(wait_until, lambda: recorded(tmp_path) == 1, "the record")  # no simulated time meanwhile
     await waits
     assert sent == [USAGE]
-    assert sum(row["requests"] for row in hours.records(tmp_path)) == 1
+    assert passed_s() == pytest.approx(journal.WAIT_S / 2)
 
 
+@pytest.mark.simulated_time
 async def test_a_disk_that_takes_nothing_holds_nobody_for_long(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer ends after WAIT_S, and what cannot wait for the disk is counted; what waited is written in the end."""
-    monkeypatch.setattr(journal, "WAIT_S", 0.1)
     monkeypatch.setattr(journal, "UNWRITTEN_MAX", 3)
     journals, sent = Journals(tmp_path), list[bytes]()
-    began = time.monotonic()
     await asyncio.gather(*(answer(metered(journals, sent)) for _ in range(5)))
-    assert 0.1 <= time.monotonic() - began < 5
+    assert passed_s() == pytest.approx(journal.WAIT_S)
     assert (len(sent), journals.unrecorded) == (5, 2)
     disk.free.set()
     journals.add("a", "m", TOKENS, estimated=False)
-    while sum(row["requests"] for row in hours.records(tmp_path)) < 3:  # noqa: ASYNC110 - another thread writes
-        await asyncio.sleep(0.01)
+    wait_until(lambda: recorded(tmp_path) >= 3, "the records that waited")
 
 
 def test_records_are_written_in_the_order_of_answers(tmp_path: Path) -> None:
     """By one thread."""
     journals = Journals(tmp_path)
     records = [journals.add("a", f"m-{number}", TOKENS, estimated=False) for number in range(200)]
-    records[-1].result(10)
+    records[-1].result(HANG_S)
     (file,) = tmp_path.glob("*/*.log")
     assert [json.loads(line)[1] for line in file.read_text().split()] == [f"m-{number}" for number in range(200)]
 
@@ -106,14 +111,14 @@ def test_records_that_come_while_the_disk_writes_are_one_write(tmp_path: Path, d
     disk.write = counted  # type: ignore[method-assign]
     journals = Journals(tmp_path)
     first = journals.add("a", "m", TOKENS, estimated=False)
-    assert taken.wait(10)
+    assert taken.wait(HANG_S)
     others = [journals.add("a", f"m-{number}", TOKENS, estimated=False) for number in range(5)]
     assert len({id(one) for one in others}) == 1
     assert first is not others[0]
     disk.free.set()
-    others[0].result(10)
+    others[0].result(HANG_S)
     assert [len(one.split()) for one in writes] == [1, 5]
-    assert sum(row["requests"] for row in hours.records(tmp_path)) == 6
+    assert recorded(tmp_path) == 6
 
 
 def test_of_a_batch_that_a_full_disk_cuts_short_the_cut_lines_are_counted(
@@ -132,24 +137,24 @@ def test_of_a_batch_that_a_full_disk_cuts_short_the_cut_lines_are_counted(
     journals._write(tmp_path, hours.hour_of(time.time()), lines)
     assert journals.unrecorded == 2
     monkeypatch.setattr(journal, "os", os)
-    journals.add("a", "m", TOKENS, estimated=False).result(10)
-    assert sum(row["requests"] for row in hours.records(tmp_path)) == 2
+    journals.add("a", "m", TOKENS, estimated=False).result(HANG_S)
+    assert recorded(tmp_path) == 2
 
 
 def test_a_writer_that_fails_in_whatever_way_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records are counted as lost, and the next are written."""
     journals = Journals(tmp_path)
-    journals.add("a", "m", TOKENS, estimated=False).result(10)
+    journals.add("a", "m", TOKENS, estimated=False).result(HANG_S)
 
     def broken(*_: object) -> int:
         raise RuntimeError("no more threads")
 
     with monkeypatch.context() as patched:
         patched.setattr(journal._Writer, "write", broken)
-        journals.add("a", "m", TOKENS, estimated=False).result(10)
+        journals.add("a", "m", TOKENS, estimated=False).result(HANG_S)
     assert (journals.unrecorded, journals._unwritten) == (1, 0)
-    journals.add("a", "m", TOKENS, estimated=False).result(10)
-    assert sum(row["requests"] for row in hours.records(tmp_path)) == 2
+    journals.add("a", "m", TOKENS, estimated=False).result(HANG_S)
+    assert recorded(tmp_path) == 2
 
 
 def test_without_a_thread_the_record_is_counted_and_the_answer_ends(
@@ -165,4 +170,4 @@ def test_without_a_thread_the_record_is_counted_and_the_answer_ends(
         patched.setattr(journals._writing, "submit", full)
         assert journals.add("a", "m", TOKENS, estimated=False) is None
     assert (journals.unrecorded, journals._unwritten) == (1, 0)
-    journals.add("a", "m", TOKENS, estimated=False).result(10)
+    journals.add("a", "m", TOKENS, estimated=False).result(HANG_S)

@@ -2,7 +2,6 @@
 
 import shutil
 import ssl
-import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,13 +14,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from windlass_testbed.paths import REPOSITORY
+from windlass_testbed.waiting import wait_until
 
 from ..conftest import Engine
 from ..serving_engine import START_TIMEOUT_S
 
 DEMO = REPOSITORY / "models/demo"
 FLAGS = ("--dtype", "float32", "--max-model-len", "1024", "--served-model-name", "demo")
-LOG_S = 10.0
 RUN = ("windlass", "run", *FLAGS)
 COPY = ("windlass", "run", "/model", *FLAGS)
 KWARGS = ("--default-chat-template-kwargs", '{"zero": 0}')
@@ -69,26 +68,35 @@ def client(host: str) -> httpx.Client:
     return httpx.Client(base_url=f"https://{host}", verify=tls, timeout=60)
 
 
-def watched(probe: httpx.Client, said: Callable[[], str]) -> list[int]:
-    """What a probe hears, until it hears 200; each status once, in turn."""
-    deadline, heard = time.monotonic() + START_TIMEOUT_S, []
-    while not heard or heard[-1] != 200:
-        assert time.monotonic() < deadline, said()
-        try:
-            status = probe.get("/health").status_code
-        except httpx.HTTPError:
-            time.sleep(0.02)
-            continue
-        heard += [status] if not heard or heard[-1] != status else []
-    return heard
+def status(probe: httpx.Client) -> int:
+    """What a probe hears; 0 while nobody answers."""
+    try:
+        return probe.get("/health").status_code
+    except httpx.HTTPError:
+        return 0
 
 
-def logged(log: Callable[[], str], text: str) -> str:
-    """The log as soon as it has the text: a line reaches it some time after the answer that it tells of."""
-    deadline = time.monotonic() + LOG_S
-    while text not in (found := log()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return found
+def heard_until_ready(probe: httpx.Client) -> set[int]:
+    """Everything that probes hear until one hears 200."""
+    heard: set[int] = set()
+    wait_until(lambda: heard.add(status(probe)) or 200 in heard, "a ready server", START_TIMEOUT_S)
+    return heard - {0}
+
+
+def whole(log: str) -> str:
+    """A log that tells of the start's end: a line reaches it some time after the answer that it tells of."""
+    return log if "POST /windlass/started" in log and "serving after" in log and '/health HTTP/1.1" 200' in log else ""
+
+
+def before_ready(log: str) -> Counter[str]:
+    """The requests in a log before the first probe from outside of the container that heard 200."""
+    found: Counter[str] = Counter()
+    for line in log.splitlines():
+        who, mark, request = line.partition(' - "')
+        if mark and "127.0.0.1" not in who and request.startswith('GET /health HTTP/1.1" 200'):
+            return found
+        found[request] += bool(mark)
+    pytest.fail(f"no probe heard 200:\n{log[-4000:]}")
 
 
 def test_health_is_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
@@ -99,10 +107,10 @@ def test_health_is_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
     mounts = {tmp_path: "/tls:ro"}
     headers = {"Host": "llm.example.com", "Authorization": "Bearer k"}
     with engine.started(*RUN, *tls, *limits, mounts=mounts, OPENAI_API_KEYS="k") as (name, host), client(host) as http:
-        assert watched(http, lambda: engine.log(name)) == [503, 200]
-        said = logged(lambda: engine.log(name, "all"), "POST /windlass/started")
+        assert heard_until_ready(http) <= {503, 200}
         assert http.post("/v1/chat/completions", json=ASKED, headers=headers).status_code == 200
-    requests = Counter(line.partition(' - "')[2] for line in said.splitlines() if ' - "POST ' in line)
+        said = wait_until(lambda: whole(engine.log(name, "all")), "the log of the start")
+    requests = before_ready(said)
     assert requests['POST /v1/chat/completions HTTP/1.1" 200 OK'] == 2
     assert requests['POST /windlass/started HTTP/1.1" 200 OK'] == 1
     assert "first-chat" in next(line for line in said.splitlines() if "serving after" in line)

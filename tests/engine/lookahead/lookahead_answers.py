@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 
@@ -11,6 +10,7 @@ import httpx
 from windlass.lookahead.store import tokenizer_of
 from windlass_lookahead import CacheFileError, LookaheadCache, Options
 from windlass_testbed.paths import REPOSITORY
+from windlass_testbed.waiting import wait_until
 
 ENTRIES, CONTEXT = 200_000, 7
 QUESTIONS = (
@@ -53,10 +53,17 @@ def lead(wanted, found):
     return best - second
 
 
+def current(url):
+    """The page of metrics, when the lookahead cache has counted as many requests as the engine; else nothing."""
+    text = httpx.get(f"{url}/metrics", timeout=60).text
+    ended = sum(float(value) for value in re.findall(r"^vllm:request_success_total{.*} (\S+)$", text, re.M))
+    counted = re.search(r'^windlass_lookahead_requests_total{engine="0"} (\S+)$', text, re.M)
+    return text if counted and float(counted[1]) >= ended else ""
+
+
 def counts(url):
-    """The lookahead metrics by name; a count file is renewed each second."""
-    time.sleep(2.5)
-    text = httpx.get(f"{url}/metrics").text
+    """The lookahead metrics by name, when they tell of every request that has ended: they are renewed each second."""
+    text = wait_until(lambda: current(url), "the counts of the last request", look_s=0.2)
     return {
         name: float(value) for name, value in re.findall(r'^windlass_lookahead_(\w+){engine="0"} (\S+)$', text, re.M)
     }

@@ -47,7 +47,7 @@ def served(worker, device, rules, copy, name):
     device.run(name, PICKED)
     drafter._number, drafter._finished = device.number, device.ended
     device.ended = []
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + 600
     while (after := worker.figures())["steps"] - before[
         "steps"
     ] < device.number - number and time.monotonic() < until_s:

@@ -1,13 +1,16 @@
 """What the tests of an engine that hangs ask of a container: stop and wake the engine's process, and load it."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 import httpx
 from windlass_testbed import daemon
+from windlass_testbed.waiting import wait_until
 
 from ..conftest import Engine
+from ..serving_engine import ASK_S
 
 ENGINE_PROCESS = "VLLM::EngineCor"
 """As the kernel cuts the name."""
@@ -43,19 +46,28 @@ def signal_engine(engine: Engine, container: str, number: int) -> None:
 def health(url: str) -> tuple[int, str]:
     """What a probe hears: the status and, of a refusal, the sentence; 0 when nobody answers."""
     try:
-        answer = httpx.get(f"{url}/health", timeout=5)
+        answer = httpx.get(f"{url}/health", timeout=ASK_S)
     except httpx.HTTPError:
         return 0, ""
     return answer.status_code, answer.json()["error"]["message"] if answer.is_error else ""
 
 
-def until(url: str, status: int, limit_s: float) -> tuple[float, str]:
-    """The seconds until a probe hears this status, and the sentence."""
-    began = time.monotonic()
-    while (heard := health(url))[0] != status:
-        assert time.monotonic() - began < limit_s, heard
-        time.sleep(0.1)
-    return time.monotonic() - began, heard[1]
+def until(url: str, status: int) -> tuple[float, str]:
+    """The seconds until a probe hears this status, to be printed, and the sentence."""
+    began, heard = time.monotonic(), list[tuple[int, str]]()
+    wait_until(lambda: heard.append(health(url)) or heard[-1][0] == status, f"status {status}", 300, 0.1)
+    return time.monotonic() - began, heard[-1][1]
+
+
+def runs(url: str, headers: dict[str, str] | None = None) -> None:
+    """Wait until the server has a request that runs."""
+
+    def running() -> float:
+        text = httpx.get(f"{url}/windlass/metrics", headers=headers, timeout=ASK_S).text
+        found = re.search(r"^windlass_api_requests_running(?:{.*})? (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    wait_until(running, "a request that runs")
 
 
 def load(url: str, seconds: float, headers: dict[str, str] | None = None) -> tuple[int, set[int]]:
@@ -74,5 +86,5 @@ def load(url: str, seconds: float, headers: dict[str, str] | None = None) -> tup
         running = [pool.submit(asks, tokens) for tokens, _ in zip(sizes, range(STREAMS), strict=False)]
         while time.monotonic() < deadline:
             heard.add(health(url)[0])
-            time.sleep(1)
+            time.sleep(1)  # clock: how often a probe comes
         return sum(one.result() for one in running), heard

@@ -1,6 +1,5 @@
 """`windlass run --api-server-count 2` with the engine: one queue, one set of limits, one page of metrics, one end."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -10,14 +9,17 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from windlass_testbed import daemon
+from windlass_testbed.waiting import wait_until
 
 from ..conftest import Engine
+from ..serving_engine import ASK_S
+from ..serving_engine import answers as is_up
 
 PLACES, SHARE, STREAMS, TOKENS = 4, 3, 12, 900
 """One place is kept from the key that holds all others."""
 SAMPLES = 20
 """Pages with a queue that are read."""
-PATIENCE_S = 120
+PATIENCE_S = 600
 """Of the server at its end, and of the clients: the machine may be slow."""
 FLAGS = (
     "--dtype float32 --max-model-len 1024 --served-model-name demo --api-server-count 2 --use-lookahead "
@@ -78,7 +80,7 @@ def sums(text: str) -> dict[str, float]:
 
 def page(url: str, path: str = "/windlass/metrics") -> dict[str, float]:
     """The sums as one of the processes has them."""
-    return sums(httpx.get(url + path, timeout=10).text)
+    return sums(httpx.get(url + path, timeout=ASK_S).text)
 
 
 def api_processes(engine: Engine, url: str) -> list[str]:
@@ -93,13 +95,15 @@ def test_places_and_queue_are_the_containers(engine: Engine, url: str) -> None:
     seen: list[tuple[float, float]] = []
 
     def watch() -> int:
-        """How many pages had a queue."""
-        deadline = time.monotonic() + PATIENCE_S
-        while (queued := sum(waiting > 0 for _, waiting in seen)) < SAMPLES and time.monotonic() < deadline:
+        """Read pages until so many had a queue; their number."""
+
+        def queued() -> int:
             found = page(url)
             seen.append((found["windlass_api_requests_running"], found["windlass_api_requests_waiting"]))
-            time.sleep(0.05)
-        return queued
+            pages = sum(waiting > 0 for _, waiting in seen)
+            return pages if pages >= SAMPLES else 0
+
+        return wait_until(queued, "pages with a queue", PATIENCE_S, 0.05)
 
     def ask_on(client: httpx.Client) -> list[httpx.Response]:
         """Ask while somebody watches: on a busy machine a page takes as long as an answer."""
@@ -137,11 +141,12 @@ def test_running_answers_end_before_the_server(engine: Engine, keys: Path) -> No
     """SIGTERM: who runs gets all tokens, who comes is refused, and the container ends well."""
     with engine.started("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as (name, host):
         url = f"http://{host}"
-        assert _is_up(url)
+        assert is_up(url, lambda: engine.is_running(name))
         with ThreadPoolExecutor(SHARE) as pool, connections(url, SHARE) as clients:
             running = [pool.submit(ask, one) for one in clients]
-            while page(url)["windlass_api_requests_running"] < SHARE and not any(one.done() for one in running):
-                time.sleep(0.01)
+            wait_until(
+                lambda: page(url)["windlass_api_requests_running"] >= SHARE or any(one.done() for one in running)
+            )
             daemon.docker(engine.paths, "kill", "--signal", "TERM", name)
             answers = [one.result() for one in running]
         assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
@@ -151,19 +156,8 @@ def test_running_answers_end_before_the_server(engine: Engine, keys: Path) -> No
 def test_a_lost_process_ends_the_server(engine: Engine, keys: Path) -> None:
     """The pod starts anew with all of them."""
     with engine.started("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as (name, host):
-        assert _is_up(f"http://{host}")
+        assert is_up(f"http://{host}", lambda: engine.is_running(name))
         victim = api_processes(engine, f"http://{host}")[0]
         daemon.docker(engine.paths, "exec", name, "python3", "-c", f"import os; os.kill({victim}, 9)")
         assert daemon.docker(engine.paths, "wait", name).strip() != "0"
         assert "the engine ended with exit code 1: RuntimeError: Process ApiServer_" in engine.log(name, "all")
-
-
-def _is_up(url: str) -> bool:
-    for _ in range(120):
-        try:
-            if httpx.get(f"{url}/health", timeout=5).is_success:
-                return True
-        except httpx.HTTPError:
-            pass
-        time.sleep(1)
-    return False

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from windlass_testbed import daemon
 
-from ..api.test_first_chat import certificate, client, watched
+from ..api.test_first_chat import certificate, client, heard_until_ready
 from ..conftest import Engine
 from .hang_checks import WORDS
 from .test_api_processes import PATIENCE_S, PROCESSES, sums
@@ -82,7 +82,7 @@ def test_two_engines_over_tls(engine: Engine, tmp_path: Path) -> None:
     words, mounts = [*ENGINES.split(), *TLS.split()], {tmp_path: "/tls:ro"}
     with engine.started(*words, mounts=mounts, OPENAI_API_KEYS=KEY) as (name, host):
         with client(host) as probe:
-            watched(probe, lambda: engine.log(name))
+            heard_until_ready(probe)
         assert len(daemon.docker(engine.paths, "exec", name, "python3", "-c", PROCESSES).split()) == 2
         counted, made, shares = usage(host), generated(host), by_process(engine.log(name, "all"))
         with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,6 +1,5 @@
 """Two containers of the image as one group: tensor parallelism over vLLM's own multi-node, and one end for both."""
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ import httpx
 import pytest
 from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
+from windlass_testbed.waiting import wait_until
 
 from ..conftest import NETWORK, Engine, ensure_network
-from ..serving_engine import START_TIMEOUT_S
+from ..serving_engine import ASK_S, START_TIMEOUT_S
 
 HEAD = "windlass-group-head"
 MODEL = REPOSITORY / "models/demo"
@@ -40,19 +40,14 @@ class Member:
 
     def facts(self) -> dict[str, object]:
         try:
-            return httpx.get(f"http://{self.ports['8502']}/windlass/facts", timeout=5).json()
+            return httpx.get(f"http://{self.ports['8502']}/windlass/facts", timeout=ASK_S).json()
         except httpx.HTTPError:
             return {}
 
-    def end(self, limit_s: float) -> int:
-        """Its exit code; it has to end within the limit."""
-        deadline = time.monotonic() + limit_s
-        form = "{{.State.Running}} {{.State.ExitCode}}"
-        while (state := self.docker("inspect", "--format", form, self.name).split())[0] == "true":
-            if time.monotonic() > deadline:
-                pytest.fail(f"it runs on after {limit_s} s:\n{self.engine.log(self.name)}")
-            time.sleep(0.2)
-        return int(state[1])
+    def end(self) -> int:
+        """Its exit code, when it has ended."""
+        wait_until(lambda: not self.engine.is_running(self.name), f"the end of {self.name}", 600, 0.2)
+        return int(self.docker("inspect", "--format", "{{.State.ExitCode}}", self.name))
 
 
 @contextmanager
@@ -81,11 +76,14 @@ def pair(engine: Engine) -> Iterator[tuple[Member, Member]]:
         form = f'{{{{(index .NetworkSettings.Networks "{NETWORK}").IPAddress}}}}'
         address = head.docker("inspect", "--format", form, head.name).strip()
         follower = stack.enter_context(member(engine, "group-1", "--add-host", f"{HEAD}:{address}"))
-        deadline = time.monotonic() + 2 * START_TIMEOUT_S
-        while [one.facts().get("phase") for one in (head, follower)] != ["serving", "serving"]:
-            if time.monotonic() > deadline:
-                pytest.fail(f"they do not serve:\n{engine.log(head.name)}\n{engine.log(follower.name)}")
-            time.sleep(1)
+
+        def serve() -> bool:
+            for one in (head, follower):
+                if not engine.is_running(one.name):
+                    pytest.fail(f"{one.name} has ended:\n{engine.log(one.name)}")
+            return all(one.facts().get("phase") == "serving" for one in (head, follower))
+
+        wait_until(serve, "a group that serves", START_TIMEOUT_S, 1)
         yield head, follower
 
 
@@ -101,9 +99,9 @@ def test_they_serve_and_a_dead_follower_ends_the_head(pair: tuple[Member, Member
     assert ask(head).startswith(JOIN)
     assert follower.facts()["group"]["index"] == 1
     with pytest.raises(httpx.HTTPError):
-        httpx.get(f"http://{follower.ports['8501']}/health", timeout=5)
+        httpx.get(f"http://{follower.ports['8501']}/health", timeout=ASK_S)
     follower.docker("kill", "--signal", "KILL", follower.name)
-    assert head.end(limit_s=60) == 101
+    assert head.end() == 101
     assert "member 1 of 2 closed its connection without a word" in head.engine.log(head.name)
 
 
@@ -113,7 +111,7 @@ def test_a_dead_head_ends_the_follower(pair: tuple[Member, Member]) -> None:
     head, follower = pair
     assert ask(head).startswith(JOIN)
     head.docker("kill", "--signal", "KILL", head.name)
-    assert follower.end(limit_s=60) == 100
+    assert follower.end() == 100
     assert f"the head {HEAD} closed its connection without a word" in follower.engine.log(follower.name)
 
 
@@ -124,6 +122,6 @@ def test_a_killed_worker_is_reported_by_both(pair: tuple[Member, Member]) -> Non
     kill = "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').glob('[0-9]*') if "
     kill += "(p / 'cmdline').read_text().startswith('VLLM::Worker')]"
     follower.docker("exec", follower.name, "python3", "-c", kill)
-    assert follower.end(limit_s=60) == 1
-    assert head.end(limit_s=60) == 101
+    assert follower.end() == 1
+    assert head.end() == 101
     assert "its process VllmWorker-1 was killed or crashed" in head.engine.log(head.name)

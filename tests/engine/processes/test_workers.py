@@ -2,20 +2,19 @@
 
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from windlass_testbed import daemon
 from windlass_testbed.paths import REPOSITORY
+from windlass_testbed.waiting import wait_until
 
 FLAGS = "--dtype float32 --max-model-len 512 --served-model-name demo --worker-num 2 --limit-worker-concurrency 3"
 BOUND = {"VLLM_CPU_OMP_THREADS_BIND": ""}
 """As a user has it: each engine's worker process is bound to cores of its own."""
 QUESTION = [{"role": "user", "content": "What does os.path.join do?"}]
 ASKED = {"messages": QUESTION, "temperature": 0, "max_tokens": 60}
-END_TIMEOUT_S = 60
 KILL = """
 import os, pathlib
 names = {path.parent.name: path.read_text().strip() for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
@@ -83,8 +82,5 @@ def test_one_engine_lost_ends_the_container_with_a_sentence(engine):
     with engine.serving("windlass", "run", *FLAGS.split(), **BOUND) as url:
         name = engine.container(url)
         daemon.docker(engine.paths, "exec", "--user", "0", name, "python3", "-c", KILL)
-        deadline = time.monotonic() + END_TIMEOUT_S
-        while daemon.docker(engine.paths, "inspect", "--format", "{{.State.Running}}", name).strip() == "true":
-            assert time.monotonic() < deadline, "the container still runs"
-            time.sleep(1)
+        wait_until(lambda: not engine.is_running(name), "the container's end", 600, 1)
         assert "the engine ended by itself: its process VllmWorker-0 was killed or crashed" in engine.log(name)

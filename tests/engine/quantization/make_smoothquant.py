@@ -69,7 +69,7 @@ def main(folder: str) -> dict[str, object]:
     samples, parts = data(model), (model / SMOOTHQUANT_FILE).with_suffix(".parts")
     first, deadline = started(model, samples), time.monotonic() + TIMEOUT_S
     while len(marks(parts)) < 2 and first.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
+        time.sleep(0.005)  # clock: how often the folder is read
     first.send_signal(signal.SIGKILL)
     killed, before = first.wait(), marks(parts)
     second = started(model, samples)
@@ -77,7 +77,7 @@ def main(folder: str) -> dict[str, object]:
     while second.poll() is None:  # the parts go when the file is whole
         now = marks(parts)
         unchanged = unchanged and all(now[name] == when for name, when in before.items() if name in now)
-        time.sleep(0.005)
+        time.sleep(0.005)  # clock: how often the folder is read
     printed, _ = second.communicate()
     assert second.returncode == 0, second.returncode
     assert (model / SMOOTHQUANT_FILE).is_file()

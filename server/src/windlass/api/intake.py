@@ -7,8 +7,7 @@ which), so that requests that wait hold next to nothing.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from typing import Any
 
 from windlass.api.asgi import Message, Receive, Scope, header
@@ -92,7 +91,7 @@ class Intake:
         """Refuse what is announced to be too large."""
         self._receive, self._limit, self._hold = receive, limit_bytes, hold
         self._announced = _announced(scope, limit_bytes)
-        self._clock: Callable[[], float] = time.monotonic
+        self._clock = asyncio.get_running_loop().time
 
     @property
     def is_small(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 from windlass.errors import GroupIncompleteError, MemberLostError, UsageError, WindlassError
@@ -58,14 +57,15 @@ class Follower:
 
     async def _connect(self) -> MemberConnection:
         head, port, limit_s = self._plan.head, self._plan.port, self._plan.timeout_s
-        began, reported = time.monotonic(), ""
+        clock = asyncio.get_running_loop().time
+        began, reported = clock(), ""
         while True:
             try:
                 opening = asyncio.open_connection(head, port, limit=LINE_BYTES_MAX)
                 return MemberConnection(*await asyncio.wait_for(opening, CONNECT_S_MAX), self._plan.lost_after_s)
             except OSError as error:
                 why = error.strerror or str(error) or f"no answer in {CONNECT_S_MAX:g} s"
-            if limit_s is not None and time.monotonic() - began >= limit_s:
+            if limit_s is not None and clock() - began >= limit_s:
                 raise GroupIncompleteError(
                     f"the head {head}:{port} did not answer in {limit_s:g} s: {why}; see the head's pod, "
                     f"or raise {contract.TIMEOUT.name}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -86,11 +85,12 @@ class Head:
 
     async def ready(self) -> None:
         """Wait for the followers, then let all start; GroupIncompleteError when some are missing for too long."""
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while unready := self._roster.unready:
             missing = self._roster.missing
             if not missing:
-                began = time.monotonic()  # those that came may take their time: they wait for their license
+                began = clock()  # those that came may take their time: they wait for their license
             self._report_waiting(missing, unready)
             await self._change(began, missing)
         await self._cluster.start()
@@ -128,7 +128,7 @@ class Head:
     async def _change(self, began: float, missing: tuple[int, ...]) -> None:
         """Wait until somebody comes, goes or is ready."""
         limit_s = self._plan.timeout_s if missing else None
-        left_s = None if limit_s is None else max(0.0, began + limit_s - time.monotonic())
+        left_s = None if limit_s is None else max(0.0, began + limit_s - asyncio.get_running_loop().time())
         try:
             await asyncio.wait_for(self._changed.wait(), left_s)
         except TimeoutError:

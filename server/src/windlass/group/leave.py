@@ -31,13 +31,18 @@ def answers(head: str, port: int) -> bool:
         return False
 
 
-def stay(plan: GroupPlan | None, drain_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def stay(
+    plan: GroupPlan | None,
+    drain_s: float,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Return when this member may be told to stop; a follower waits for the head's `drain_s`, but not for ever."""
     if plan is None or plan.is_head:
         sleep(ENDPOINTS_GONE_S)
         return
-    until = time.monotonic() + ENDPOINTS_GONE_S + drain_s + HEAD_STOPS_S
-    while time.monotonic() < until and answers(plan.head, plan.port):
+    until = clock() + ENDPOINTS_GONE_S + drain_s + HEAD_STOPS_S
+    while clock() < until and answers(plan.head, plan.port):
         sleep(POLL_S)
 
 

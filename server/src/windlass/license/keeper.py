@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -113,9 +112,9 @@ class LicenseKeeper:
         """Return when the license is granted; LicenseError when it was not in the time that may be waited."""
         self._report(self._facts)
         await self._share.join()
-        began, attempt = time.monotonic(), 0
+        began, attempt = _now_s(), 0
         while not isinstance(await self._ask(), Granted):
-            waited_s = time.monotonic() - began
+            waited_s = _now_s() - began
             if self._wait_s is not None and waited_s >= self._wait_s:
                 said = f"{self._facts.message}; gave up after {waited_s:.0f} s (WINDLASS_LICENSE_WAIT)"
                 raise LicenseError(said)
@@ -134,7 +133,7 @@ class LicenseKeeper:
             if ends_serving(answer, self._granted):
                 raise LicenseError(self._facts.message)
             if failed and self._grace_left_s(self._granted) <= 0:
-                without_s = time.monotonic() - self._renewed_at
+                without_s = _now_s() - self._renewed_at
                 raise LicenseError(
                     f"{naming(answer.message, self._gpus)}; the license was not renewed for {without_s:.0f} s"
                 )
@@ -151,7 +150,7 @@ class LicenseKeeper:
     async def _ask(self) -> Answer:
         answer = await self._client.lease(self._gpus, self._holder)
         if isinstance(answer, Granted):
-            self._granted, self._renewed_at = answer, time.monotonic()
+            self._granted, self._renewed_at = answer, _now_s()
             until = datetime.now(UTC) + timedelta(seconds=answer.ttl_s + answer.grace_s)
             self._serves_until = until.isoformat(timespec="seconds")
         self._facts = facts_of(answer, self._facts)
@@ -166,12 +165,12 @@ class LicenseKeeper:
         renew_s = max(RENEW_MIN_S, granted.ttl_s / RENEWALS_PER_TTL)
         if not failed:
             return _jittered(renew_s)
-        retry_s = retry_delay_s(failed, time.monotonic() - self._renewed_at)
+        retry_s = retry_delay_s(failed, _now_s() - self._renewed_at)
         # Never none at all: a server that refuses at once must not be asked in a tight loop.
         return max(RENEW_MIN_S, min(_jittered(min(retry_s, renew_s)), self._grace_left_s(granted)))
 
     def _grace_left_s(self, granted: Granted) -> float:
-        return self._renewed_at + granted.ttl_s + granted.grace_s - time.monotonic()
+        return self._renewed_at + granted.ttl_s + granted.grace_s - _now_s()
 
 
 def keeper(
@@ -196,6 +195,11 @@ def spoken(report: Report, say: Callable[[str], None]) -> Report:
             say(said)
 
     return both
+
+
+def _now_s() -> float:
+    """The clock on which the keeper sleeps."""
+    return asyncio.get_running_loop().time()
 
 
 def _jittered(seconds: float) -> float:

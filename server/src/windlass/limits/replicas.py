@@ -97,14 +97,14 @@ class Replicas:
         if not self._found.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._found.wait(), FIRST_DISCOVER_S)
-        until = time.monotonic() + ASK_S
+        until = _now_s() + ASK_S
         while not self.member.is_keeper:
             link = self._links.get(self.member.keeper)
-            verdict = await link.ask(self.member, wish, until - time.monotonic()) if link else None
+            verdict = await link.ask(self.member, wish, until - _now_s()) if link else None
             self._tell_soon()
             if verdict:
                 return verdict
-            if time.monotonic() + AGAIN_S >= until:
+            if _now_s() + AGAIN_S >= until:
                 verdict = self.member.decide_alone(wish, time.time())
                 self.alone += 1
                 break
@@ -255,6 +255,11 @@ class Replicas:
             self.member.silent(id_)
 
 
+def _now_s() -> float:
+    """The clock on which this module sleeps."""
+    return asyncio.get_running_loop().time()
+
+
 class _Dialled:
     """A connection that we dialled, and the questions on it that have no answer yet."""
 
@@ -262,7 +267,7 @@ class _Dialled:
         self.link = link
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[object]] = {}
-        self._heard_at = time.monotonic()
+        self._heard_at = _now_s()
         self.is_silent = False
 
     async def ask(self, member: Member, wish: PendingRequest, timeout_s: float) -> Verdict | None:
@@ -283,14 +288,14 @@ class _Dialled:
 
     def heard(self, message: dict[str, object]) -> None:
         """A message on this connection."""
-        self._heard_at = time.monotonic()
+        self._heard_at = _now_s()
         future = self._waiting.get(int(str(message.get("n", 0))))
         if future and not future.done():
             future.set_result(message if message["is"] == ANSWER else None)
 
     def check(self) -> None:
         """Ping; give up a connection on which nothing comes."""
-        if time.monotonic() - self._heard_at > SILENCE_S:
+        if _now_s() - self._heard_at > SILENCE_S:
             self.is_silent = True
             self.link.close()
         else:

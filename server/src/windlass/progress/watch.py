@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
@@ -47,10 +46,11 @@ class Watch:
 
     async def run(self, client: Client, sockets: Callable[[], int], every_s: float = EVERY_S) -> None:
         """Judge for ever. A process that was stopped as a whole has lost no time: at most two turns are counted."""
-        before = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        before = clock()
         while True:
             await asyncio.sleep(every_s)
-            now = time.monotonic()
+            now = clock()
             requests = client.get_num_unfinished_requests()
             self._progress.passed(min(now - before, 2 * every_s), has_work=requests > sockets())
             before = now

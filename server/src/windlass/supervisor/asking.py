@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_urlsafe
@@ -81,6 +80,7 @@ class Api:
 
     async def until_stalled(self, tell: Callable[[str], None]) -> str:
         """Return what is wrong when the engine hangs for as long as a restart waits; `tell` hears it before."""
+        clock = asyncio.get_running_loop().time
         since: float | None = None
         while True:
             await asyncio.sleep(HANG_EVERY_S)
@@ -88,8 +88,8 @@ class Api:
             if told is None:
                 continue
             tell(told)
-            since = (since or time.monotonic()) if told else None
-            if since is not None and time.monotonic() - since >= RESTART_S:
+            since = (since or clock()) if told else None
+            if since is not None and clock() - since >= RESTART_S:
                 return told
 
     async def _stall(self) -> str | None:

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +101,7 @@ class Supervisor:
         self._ending: asyncio.Task[None] | None = None
         self._was_cut = False  # a second signal has cut answers short
         self._was_killed_idle = False
-        self._silence = Silence(time.monotonic)
+        self._silence = Silence(asyncio.get_running_loop().time)
         self._serving = asyncio.Event()
         self._asking = ""
         self.output = OutputTail(log.engine_output(), self._note_output)

@@ -1,13 +1,14 @@
 """Windlass on the cluster: images into the nodes, both charts, the demo's model."""
 
 import filecmp
+import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass_testbed import charts, cluster, daemon, images, node_image, rootfs
+from windlass_testbed import charts, cluster, daemon, images, instruction_sets, node_image, rootfs
 from windlass_testbed.cluster import kubectl
 from windlass_testbed.errors import BedError
 from windlass_testbed.licensing import LicenseServer
@@ -38,7 +39,8 @@ class Deployed:
 
 def prepare_images(paths: Paths) -> Deployed:
     """Build every image of the project that is missing and return their tags."""
-    return Deployed({name: images.ensure(paths, name) for name in ("engine-cpu", *images.RELEASED)})
+    names = {name: instruction_sets.image_name(name, os.environ) for name in ("engine-cpu", *images.RELEASED)}
+    return Deployed({name: images.ensure(paths, taken) for name, taken in names.items()})
 
 
 def build(paths: Paths) -> Deployed:

@@ -51,6 +51,8 @@ IMAGES: tuple[Image, ...] = (
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py", MODEL_INFOS)),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
           *CORE, *SERVER), "engine-cpu", "ENGINE_IMAGE"),
+    Image("server-cpu-avx2", "images/server-cpu/avx2.Dockerfile", ("images/server-cpu/avx2.Dockerfile",), "server-cpu",
+          "SERVER_IMAGE"),
     Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock", "deepspeed_server/src",
           "deepspeed_server/pyproject.toml", *SERVER), "engine-cpu", "ENGINE_IMAGE"),
     Image("engine-gpu", "images/engine-gpu/Dockerfile", (*ENGINE_GPU, "images/engine-gpu/vllm.lock"), "python-gpu",

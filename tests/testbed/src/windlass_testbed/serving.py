@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windlass_testbed import daemon, images, machine, node_image
+from windlass_testbed import daemon, images, instruction_sets, machine, node_image
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths
 
@@ -18,7 +18,7 @@ def ensure(paths: Paths, name: str = "server-cpu") -> str:
     machine.check(paths, machine.ENGINE)
     daemon.start(paths)
     node_image.tools(paths)
-    return images.ensure(paths, name)
+    return images.ensure(paths, instruction_sets.image_name(name, os.environ))
 
 
 def python_command(
