@@ -108,7 +108,7 @@ class Group:
         while time.monotonic() - began < limit_s:
             if self.serves():
                 return time.monotonic() - began
-            time.sleep(WATCH_S)
+            time.sleep(WATCH_S)  # clock: between two looks
         raise TimeoutError(f"{self.service} does not serve after {limit_s:.0f} s: {self.members()}, {self.phases()}")
 
     def supervisors(self) -> list[str]:
@@ -152,7 +152,7 @@ def kill_kubelet(group: Group, member: Member) -> None:
     group.on_node(member, "systemctl", "stop", "kubelet")
     try:
         kill_container(group, member)
-        time.sleep(KUBELET_AWAY_S)
+        time.sleep(KUBELET_AWAY_S)  # clock: the kubelet is away for so long
     finally:
         group.on_node(member, "systemctl", "start", "kubelet")
 
@@ -216,7 +216,7 @@ def _until_noticed(group: Group, before: list[Member], limit_s: float = 90) -> N
     while [(one.uid, one.container) for one in group.members()] == same:
         if time.monotonic() > until:
             raise TimeoutError(f"nothing happened within {limit_s:.0f} s")
-        time.sleep(WATCH_S)
+        time.sleep(WATCH_S)  # clock: between two looks
 
 
 def _restarts(old: Member, new: Member) -> int:
@@ -238,7 +238,7 @@ def watched(group: Group) -> Iterator[Watch]:
 
 def _look(group: Group, seen: Watch, done: threading.Event) -> None:
     apart_since: float | None = None
-    while not done.wait(WATCH_S):
+    while not done.wait(WATCH_S):  # clock: between two looks
         try:
             names = group.supervisors()
         except BedError:
@@ -258,7 +258,7 @@ def renew(group: Group) -> None:
     group.kubectl("delete", "pods", "-l", group.selector, "--wait=false")
     until = time.monotonic() + BACK_S
     while {one.uid for one in group.members()} & before and time.monotonic() < until:
-        time.sleep(WATCH_S)
+        time.sleep(WATCH_S)  # clock: between two looks
     group.wait()
 
 

@@ -52,7 +52,7 @@ def again(service, host):
                "text": hashlib.sha256(text.encode()).hexdigest()[:16], "characters": len(text)}  # fmt: skip
         with printing:
             print(json.dumps(row), flush=True)
-        time.sleep(asked["pause"])
+        time.sleep(asked["pause"])  # clock: the load that was asked for
 
 
 threads = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import time
 
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ from windlass_lookahead import LookaheadCache, Options
 from windlass_lookahead._core import SimulatedTime
 from windlass_lookahead.policy import config
 from windlass_lookahead.round_trip import CACHE, RECORD_HEADER, RECORDS, Places, RoundTrip
+from windlass_testbed.waiting import wait_until
 
 MOST, ROWS = 6, 4
 TEXT = list(range(100, 140))
-HANG_S = 60.0
-"""Seconds after which a wait for another thread fails; a test that passes never waits so long."""
 
 
 class Device:
@@ -98,7 +96,7 @@ class ThreadedDevice(Device):
         self.doorbell.value = number
         return 0.0, 0.0
 
-    def wait(self, number):
+    def await_step(self, number):
         wait_until(lambda: self.completed.value == number)
 
 
@@ -114,13 +112,6 @@ def threaded_device():
     device = ThreadedDevice()
     yield device
     device.trip.close()
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + HANG_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 @pytest.fixture

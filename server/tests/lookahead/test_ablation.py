@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from windlass_lookahead.policy import RULES, SpeculationPolicy, config, drafts_to_plan
-
-from .conftest import wait_until
+from windlass_testbed.waiting import wait_until
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks/lookahead"
 NEVER = ("planning-trust", "planning-share")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from windlass_lookahead import InputError
 from windlass_lookahead.round_trip import LATE, MODEL, RECORDS, RESTED
+from windlass_testbed.waiting import wait_until
 
-from .conftest import MOST, ROWS, TEXT, Device, ThreadedDevice, wait_until
+from .conftest import MOST, ROWS, TEXT, Device, ThreadedDevice
 
 COSTS = np.linspace(10.0, 16.0, MOST + 1)
 
@@ -90,14 +91,14 @@ def test_steps_that_are_not_awaited_are_followed_all_the_same(threaded_device):
     """The device may be several steps ahead of the drafting thread; what it is not asked for it does not get."""
     device = threaded_device
     device.step(1, {"a": TEXT[:1]}, begun=[("a", TEXT)])
-    device.wait(1)
+    device.await_step(1)
     before = device.tokens.copy()
     for number in range(2, RECORDS):
         device.step(number, {"a": [TEXT[number - 1]]}, wanted=False)
     wait_until(lambda: device.trip.counts().steps == RECORDS - 1)
     assert (device.tokens == before).all()
     device.step(RECORDS, {"a": [TEXT[RECORDS - 1]]})
-    device.wait(RECORDS)
+    device.await_step(RECORDS)
     assert device.drafted(0) == TEXT[RECORDS : RECORDS + MOST]
     assert device.trip.counts().lost == 0
 
@@ -106,18 +107,18 @@ def test_the_drafting_thread_answers_until_the_trip_is_closed(threaded_device):
     """Steps with a pause between them, a step without rows, and a doorbell that rings before it is looked for."""
     device = threaded_device
     device.step(1, {"a": [TEXT[0]]}, begun=[("a", TEXT)])
-    device.wait(1)
+    device.await_step(1)
     wait_until(lambda: device.trip.counts().steps == 1)
     device.trip.submit(1, ["a"], [], [])
     wait_until(lambda: not device.cache.knows("a"))
     device.submit(2, {"b": TEXT[5:8]}, begun=[("b", [7, 8, 9])])
     wait_until(lambda: device.trip.awaited == 2)
     device.ring(2)
-    device.wait(2)
+    device.await_step(2)
     assert device.drafted(0) == TEXT[8 : 8 + MOST]
     device.doorbell.value = 3
     device.submit(3, {"b": TEXT[8:9]})
-    device.wait(3)
+    device.await_step(3)
     assert device.drafted(0) == TEXT[9 : 9 + MOST]
 
 
@@ -212,7 +213,7 @@ def test_the_watchdog_answers_when_the_thread_does_not():
     device = ThreadedDevice(patience_ms=60)
     try:
         device.doorbell.value = 5
-        device.wait(5)
+        device.await_step(5)
         wait_until(lambda: device.trip.counts().released == 1)
         assert not device.confidences.any()
     finally:

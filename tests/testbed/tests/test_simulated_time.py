@@ -24,7 +24,7 @@ async def test_a_limit_ends_what_never_comes() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(600):
             await asyncio.Event().wait()
-    assert asyncio.get_running_loop().time() == pytest.approx(START_S + 600)
+    assert asyncio.get_running_loop().time() == pytest.approx(START_S + 600)  # clock: the simulated one
 
 
 @pytest.mark.simulated_time
@@ -57,7 +57,7 @@ async def test_bytes_arrive_before_time_passes() -> None:
         writer.write(b"hello\n")
         assert await reader.read() == b"hello\n"
         writer.close()
-    assert asyncio.get_running_loop().time() == START_S
+    assert asyncio.get_running_loop().time() == START_S  # clock: the simulated one
 
 
 async def test_a_real_loop_lets_no_simulated_time_pass() -> None:
