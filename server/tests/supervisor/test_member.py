@@ -27,11 +27,13 @@ ENDS_LATE = (
 import signal, sys
 def end(*_):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group's end sends it once more
-    print("ending", flush=True)
+    say("ending")
     wait(GO)
     sys.exit(0)
+def say(word):
+    os.write(1, f"{word}\\n".encode())  # a whole line, where the signal comes amid another one, too
 signal.signal(signal.SIGTERM, end)
-print("up", flush=True)
+say("up")
 signal.pause()
 """
 )
