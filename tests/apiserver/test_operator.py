@@ -75,8 +75,8 @@ class Bed:
         try:
             return wait_until(look, what, look_s=0.1)
         except AssertionError as error:
-            status = json.dumps(self.items("llm")[0].get("status"), indent=1)
-            raise AssertionError(f"{error}; status: {status}") from error
+            error.add_note(json.dumps(self.items("llm")[0].get("status"), indent=1))
+            raise
 
     def condition(self, name: str, type_: str) -> dict:
         rows = self.get("llm", name).get("status", {}).get("conditions", [])
@@ -307,21 +307,22 @@ def test_a_restarted_operator_changes_nothing(bed, apiserver):
 
 
 def look_again(bed: Bed) -> None:
-    """Four events, one after the other, each with a look that has ended: of either operator where there are two."""
+    """Four events, each with a look that has ended: of either operator where there are two."""
     for number in range(4):
-        looks = _looks()
-        touched = {"metadata": {"annotations": {"touched": f"{looks}-{number}"}}}
-        bed.patch("pod/" + bed.items("pods")[0]["metadata"]["name"], touched)
+        looks, pod = _looks(), "pod/" + bed.items("pods")[0]["metadata"]["name"]
+        bed.patch(pod, {"metadata": {"annotations": {"touched": f"{looks}-{number}"}}})
         bed.until(lambda looks=looks: _looks() > looks, "another look")
 
 
 def settle(bed: Bed) -> None:
     """Wait for looks that have written nothing."""
-    for _ in range(10):
+
+    def writes_nothing() -> bool:
         before = _writes()
         look_again(bed)
-        if _writes() == before:
-            return
+        return before == _writes()
+
+    bed.until(writes_nothing, "a look that writes nothing")
 
 
 def test_scaling_by_the_subresource_reaches_the_deployment(bed):
@@ -358,19 +359,14 @@ def test_the_chart_s_rights_for_all_namespaces_are_the_same(apiserver, namespace
     """One list of rules, bound in one namespace or in all of them, where kopf reads which kinds are installed, too."""
     one = rendered_rights(apiserver, namespace, tmp_path, f"watchNamespaces={{{namespace}}}", "rbac.aggregate=false")
     every = rendered_rights(apiserver, namespace, tmp_path, "rbac.aggregate=false")
-    crds = {
-        "apiGroups": ["apiextensions.k8s.io"],
-        "resources": ["customresourcedefinitions"],
-        "verbs": ["list", "watch"],
-    }
+    kinds = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"]}
+    crds = kinds | {"verbs": ["list", "watch"]}
     rules = lambda rows: sorted(([x for x in r["rules"] if x != crds] for r in rows if "rules" in r), key=str)  # noqa: E731
     assert rules(one) == rules(every)
-    assert [crds in row["rules"] for row in every if row["metadata"]["name"].endswith(":nodes") and "rules" in row] == [
-        True
-    ]
+    nodes = [row for row in every if row["metadata"]["name"].endswith(":nodes") and "rules" in row]
+    assert [crds in row["rules"] for row in nodes] == [True]
     assert not any(crds in row["rules"] for row in one if "rules" in row)
-    names = {row["metadata"]["name"].rsplit("-", 1)[-1] for row in every if row["kind"].startswith("Role")}
-    assert names == {"lease"}
+    assert {row["metadata"]["name"].rsplit("-", 1)[-1] for row in every if row["kind"][:4] == "Role"} == {"lease"}
 
 
 def test_all_namespaces_are_watched_when_none_is_named(apiserver, namespace, monkeypatch):
