@@ -66,9 +66,13 @@ class Device:
         return [self.drafted(row) for row in range(len(emitted))]
 
     def submit(self, number, emitted, begun=(), finished=(), *, rejected=0, wanted=True, source=CACHE, modelled=MOST):
-        """Announce a step and write its record."""
+        """Write a step's record, and announce the step."""
         self.lengths |= {request: len(prompt) for request, prompt in begun}
+        self.write_record(number, emitted, rejected=rejected, source=source)
         self.trip.submit(number, list(finished), list(begun), list(emitted), wanted=wanted, modelled=modelled)
+
+    def write_record(self, number, emitted, *, rejected=0, source=CACHE):
+        """Write what the device writes before it rings."""
         record = self.records[number % RECORDS]
         for row, (request, tokens) in enumerate(emitted.items()):
             self.lengths[request] += len(tokens)

@@ -116,8 +116,9 @@ def test_the_drafting_thread_answers_until_the_trip_is_closed(threaded_device):
     device.ring(2)
     device.await_step(2)
     assert device.drafted(0) == TEXT[8 : 8 + MOST]
+    device.write_record(3, {"b": TEXT[8:9]})
     device.doorbell.value = 3
-    device.submit(3, {"b": TEXT[8:9]})
+    device.trip.submit(3, [], [], ["b"])
     device.await_step(3)
     assert device.drafted(0) == TEXT[9 : 9 + MOST]
 
