@@ -269,8 +269,10 @@ from windlass.supervisor.supervise import Engine, Supervisor
 log.start(os.environ)
 engine = Engine((sys.executable, "-c", {ENGINE.replace("SECRET", SECRET)!r}), "{NOWHERE}/health")
 log.say("starting")
+async def main():
+    await Supervisor(engine, FactsBoard("q", EngineFacts("vllm", "0", ())), None).run()
 try:
-    asyncio.run(Supervisor(engine, FactsBoard("q", EngineFacts("vllm", "0", ())), None).run())
+    asyncio.run(main())
 except Exception as error:
     log.say(str(error), 40)
 """
