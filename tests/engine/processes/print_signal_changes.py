@@ -9,25 +9,35 @@ import json
 import pkgutil
 import signal
 
-ACTION_BYTES = 256
-"""Room for libc's `struct sigaction`."""
 LIBC = ctypes.CDLL(None)
 
 
-def actions() -> dict[int, bytes]:
-    """What the process does on each signal, flags included, and the calling thread's mask."""
-    found = {0: repr(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))).encode()}
-    for number in signal.valid_signals():
-        action = ctypes.create_string_buffer(ACTION_BYTES)
-        LIBC.sigaction(int(number), None, action)
-        found[int(number)] = action.raw
+class Action(ctypes.Structure):
+    """glibc's `struct sigaction`. The kernel knows eight of the mask's 128 bytes; what lies behind them is chance."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64),
+        ("_unused", ctypes.c_ubyte * 120),
+        ("flags", ctypes.c_int),
+        ("_restorer", ctypes.c_void_p),
+    )
+
+
+def actions() -> list[object]:
+    """The calling thread's mask, and what the process does on each signal, flags included."""
+    found: list[object] = [signal.pthread_sigmask(signal.SIG_BLOCK, [])]
+    for number in sorted(signal.valid_signals()):
+        action = Action()
+        LIBC.sigaction(int(number), None, ctypes.byref(action))
+        found.append((action.handler, action.mask, action.flags))
     return found
 
 
 def main() -> None:
     """Import one module after the other."""
-    import torch  # noqa: F401  what the engine itself changes is not ours
-    import vllm  # noqa: F401
+    import vllm.v1.worker.cpu_worker
+    import vllm.v1.worker.gpu_worker  # noqa: F401  what the engine itself changes is not ours
     import windlass
     import windlass_lookahead  # noqa: F401
 
