@@ -1,7 +1,6 @@
 """A real HTTP server on a free port: what it answers is the test's function, and it keeps what it was asked."""
 
 import json
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from windlass_testbed import ports
 
 
 @dataclass
@@ -38,9 +38,7 @@ class Server:
 @pytest.fixture
 def free_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return int(one.getsockname()[1])
+    return ports.free_port()
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from windlass_testbed.ports import free_ports
 from windlass_testbed.waiting import HANG_S, wait_until
 
 STOP_TIMEOUT_S = 20
@@ -188,13 +188,6 @@ def _answers(url: str, ca_file: Path | None, token: str) -> bool:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different: bound together before any is let go."""
-    with ExitStack() as stack:
-        bound = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in bound]
 
 
 def _admin_token(folder: Path) -> str:

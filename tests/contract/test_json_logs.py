@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import HANG_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,15 +173,6 @@ def test_the_license_server(tmp_path: Path) -> None:
     assert SECRET not in text
     assert "Signature:" not in text
     assert licence.read_text().rpartition("Signature: ")[2].strip() not in text
-
-
-def free_port() -> int:
-    """A port of the loopback that was free a moment ago."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until_it_answers(url: str) -> None:

@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import wait_until
 
 LISTING = "GPU 0: L20 (UUID: GPU-0)\r\nGPU 1: L20 (UUID: GPU-1)\r\n\r\nGPU 0: L20 (UUID: GPU-2)\r\n"
@@ -81,13 +81,6 @@ class Server:
         self.process.send_signal(how)
         out, _ = self.process.communicate(timeout=DEADLINE_S)
         return out
-
-
-def free_port() -> int:
-    """A port of the loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start(shop: Path, port: int) -> Server:
