@@ -81,11 +81,11 @@ compiled = ends_by_sigterm(True)
 print(f"  after one compilation it runs within {SECONDS} s: {compiled}")
 sys.exit(0 if plain and compiled == (sys.argv[1] == "ends") else 1)
 PY
-try() { # VERSION ends|stays
-  "$work/venv/bin/pip" install --quiet --disable-pip-version-check "nvidia-cuda-nvrtc==$1"
-  echo "nvidia-cuda-nvrtc $1"
+try() { # PACKAGE==VERSION ends|stays
+  "$work/venv/bin/pip" install --quiet --disable-pip-version-check "$1"
+  echo "$1"
   LD_LIBRARY_PATH=$(echo "$work"/venv/lib/python3*/site-packages/nvidia/cu13/lib) "$work/venv/bin/python" "$work/look.py" "$2" \
     || { echo "changed: with $1 a wait is said to be one that $2 after SIGTERM"; exit 1; }
 }
-try 13.0.88 stays
-try 13.5.37 ends
+try nvidia-cuda-nvrtc==13.0.88 stays
+try nvidia-cuda-nvrtc==13.5.37 ends

@@ -48,9 +48,11 @@ def main(dtype: str) -> None:
         )
 
     def took_ms(prompt: list[int], tokens: int) -> float:
-        wanted = SamplingParams(max_tokens=tokens, min_tokens=tokens, ignore_eos=True, temperature=0, detokenize=False)
+        sampling = SamplingParams(
+            max_tokens=tokens, min_tokens=tokens, ignore_eos=True, temperature=0, detokenize=False
+        )
         began = time.process_time()
-        engine.generate([{"prompt_token_ids": prompt}], wanted, use_tqdm=False)
+        engine.generate([{"prompt_token_ids": prompt}], sampling, use_tqdm=False)
         return (time.process_time() - began) * 1000
 
     took_ms(list(range(5, 300)), 2)  # the first request pays for what is made once

@@ -90,7 +90,7 @@ def has(mask: int, number: signal.Signals) -> bool:
 
 
 def main_thread(pid: int) -> str:
-    """What the core's main thread waits in, and what it does with SIGTERM."""
+    """Kernel function that the core's main thread waits in, and its action on SIGTERM."""
     found = masks(pid)
     kinds = {"blocked": "SigBlk", "handled": "SigCgt", "ignored": "SigIgn", "pending": "ShdPnd"}
     words = [word for word, row in kinds.items() if has(found[row], signal.SIGTERM)]
@@ -221,12 +221,12 @@ def main() -> None:
         "--only", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="may repeat"
     )
     parser.add_argument("--rounds", type=int, default=1, help="starts and ends of all of them")
-    wanted = parser.parse_args()
-    wanted.work.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
     print(HEAD)
     failed = 0
-    for _ in range(wanted.rounds):
-        for found in endings(wanted.only, wanted.work):
+    for _ in range(arguments.rounds):
+        for found in endings(arguments.only, arguments.work):
             failed += not found.is_good
             print(line(found), flush=True)
     sys.exit(f"{failed} engines did not end by themselves" if failed else 0)

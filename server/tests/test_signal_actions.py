@@ -39,7 +39,7 @@ def waits(pid: int) -> bool:
 
 
 def outcome(guard: str) -> str:
-    """What comes of SIGTERM in the wait: the handler's word, or the wait that goes on."""
+    """Effect of SIGTERM in the wait: the handler's word, or the wait that goes on."""
     words = [sys.executable, "-c", PROGRAM.format(guard=guard)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdin and program.stdout

@@ -279,10 +279,10 @@ async def test_https_with_an_authority_of_ones_own(tmp_path: Path) -> None:
         shop.license()
         answers = {}
         for ca in (pem, str(tmp_path / "tls" / "tls.crt"), "", other):
-            said = settings.read(
+            found = settings.read(
                 {"WINDLASS_LS_ADDR": shop.url, "WINDLASS_LS_CA": ca, "WINDLASS_LICENSE_TIMEOUT": "120"}
             )
-            async with LeaseClient.of(said) as client:
+            async with LeaseClient.of(found) as client:
                 answers[ca] = await client.lease(["GPU-0"], POD)
     finally:
         shop.end()

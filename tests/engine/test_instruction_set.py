@@ -34,6 +34,6 @@ def test_a_running_engine_has_the_kernels_of_avx2(engine: Engine, short: str) ->
 def test_torch_computes_with_avx2(engine: Engine) -> None:
     """Its own kernels, and oneDNN."""
     assert engine.python("-c", CAPABILITY).split() == ["AVX2"]
-    said = engine.python("-c", CONVOLVES)
-    assert "isa:Intel AVX2" in said
-    assert "avx512" not in said
+    log = engine.python("-c", CONVOLVES)
+    assert "isa:Intel AVX2" in log
+    assert "avx512" not in log

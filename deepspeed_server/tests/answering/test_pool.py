@@ -33,11 +33,11 @@ def test_requests_are_shared_and_answers_are_not_mixed_up() -> None:
     desk = Desk(pool, 12)
 
     async def ask() -> list[str]:
-        asked = asyncio.gather(*(text(desk, f"row {number}") for number in range(6)))
+        answers = asyncio.gather(*(text(desk, f"row {number}") for number in range(6)))
         await wait_until_async(lambda: sum(one.load for one in pool._batchers) == 6)
         for engine in engines:
             engine.held.set()
-        return await asked
+        return await answers
 
     for engine in engines:
         engine.held.clear()

@@ -19,7 +19,7 @@ DEMO = Path(__file__).parents[3] / "models/demo"
 COSTS = np.linspace(10.0, 10.4, MOST + 1)
 """Milliseconds by the engine's table; the simulated device is quicker."""
 DECODER_CALL_US = 100
-"""That a pass of the demo model takes of a simulated time, and a layer of a piece of text."""
+"""Simulated time of a pass of the demo model, and of a layer over a piece of text."""
 
 
 def new_text(seed, length=600):

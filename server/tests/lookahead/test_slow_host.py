@@ -12,7 +12,7 @@ PROMPT = 200
 TOKEN_US, PASS_MS, STEP_MS = 5000.0, 20.0, 6.0
 """A model of 0.5B reads a token and drafts one in about these times there; a step of the device is shorter."""
 CACHE_WAIT_US = 500
-"""That the device waits for the cache's drafts."""
+"""Wait of the device for the cache's drafts."""
 
 
 def a_text(tokens):

@@ -21,7 +21,7 @@ from .conftest import WAIT
 
 NOWHERE = "http://127.0.0.1:9/health"
 LIMIT_S = 1000.0
-"""Nobody waits for it: tests move the clock."""
+"""Start time-out that never passes by itself: tests move the clock."""
 HANGS = "import signal; print('Loading', flush=True); signal.pause()"
 REPEATS = """
 import itertools, time
@@ -86,8 +86,8 @@ async def test_an_engine_that_hangs_is_ended(tmp_path: Path) -> None:
     error = await start.error()
     assert isinstance(error, StartTimeoutError)
     assert (error.exit_code, error.reason) == (5, "StartTimeout")
-    said = r'the engine has not answered, and for \d{4} s said nothing new; its last line was "Loading"'
-    assert re.match(said, str(error))
+    message = r'the engine has not answered, and for \d{4} s said nothing new; its last line was "Loading"'
+    assert re.match(message, str(error))
     assert '"reason": "StartTimeout"' in termination.last_words(error)
 
 

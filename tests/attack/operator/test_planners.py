@@ -80,9 +80,9 @@ async def test_a_plan_without_end_has_a_reason(planners):
     """Asked again, the answer comes at once."""
     planners.plan_s = PLAN_S
     bad = (planners.decide("bad", question("loop", params=7 + n)) for n in range(3))
-    told = await asyncio.gather(*bad, return_exceptions=True)
+    refusals = await asyncio.gather(*bad, return_exceptions=True)
     planners.plan_s = 10 * HANG_S
-    assert [getattr(one, "reason", one) for one in told] == ["PlanOverdue"] * 3
+    assert [getattr(one, "reason", one) for one in refusals] == ["PlanOverdue"] * 3
     with pytest.raises(UserError, match="a while ago"):
         await planners.decide("bad", question("loop", params=7))
     assert isinstance(await planners.decide("bad", question()), Plan)

@@ -69,7 +69,7 @@ def client(host: str) -> httpx.Client:
 
 
 def status(probe: httpx.Client) -> int:
-    """What a probe hears; 0 while nobody answers."""
+    """Status that a probe gets; 0 while nobody answers."""
     try:
         return probe.get("/health").status_code
     except httpx.HTTPError:
@@ -109,11 +109,11 @@ def test_health_is_well_after_the_chats(engine: Engine, tmp_path: Path) -> None:
     with engine.started(*RUN, *tls, *limits, mounts=mounts, OPENAI_API_KEYS="k") as (name, host), client(host) as http:
         assert heard_until_ready(http) <= {503, 200}
         assert http.post("/v1/chat/completions", json=ASKED, headers=headers).status_code == 200
-        said = wait_until(lambda: whole(engine.log(name, "all")), "the log of the start")
-    requests = before_ready(said)
+        log = wait_until(lambda: whole(engine.log(name, "all")), "the log of the start")
+    requests = before_ready(log)
     assert requests['POST /v1/chat/completions HTTP/1.1" 200 OK'] == 2
     assert requests['POST /windlass/started HTTP/1.1" 200 OK'] == 1
-    assert "first-chat" in next(line for line in said.splitlines() if "serving after" in line)
+    assert "first-chat" in next(line for line in log.splitlines() if "serving after" in line)
 
 
 @pytest.mark.long

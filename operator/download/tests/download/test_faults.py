@@ -141,15 +141,15 @@ def test_a_hub_in_trouble_for_good_ends_with_1(bench, hub, monkeypatch, capsys):
     now, printed = 0.0, list[str]()
     monkeypatch.setattr(command, "LINE_S", 0.1)
     monkeypatch.setattr(job, "time", SimpleNamespace(monotonic=lambda: now))
-    said = f"download: the hub is asked for its files ({bench.hub.url} answers 503)"
+    line = f"download: the hub is asked for its files ({bench.hub.url} answers 503)"
 
-    def is_said():
+    def is_logged():
         printed.append(capsys.readouterr().out)
-        return said in "".join(printed).splitlines()
+        return line in "".join(printed).splitlines()
 
     def go_on():
         nonlocal now
-        wait_until(is_said)
+        wait_until(is_logged)
         now += 601
 
     bench.hub.fault = lambda _: Fault(503)
@@ -335,13 +335,13 @@ def test_who_waits_tells_how_far_the_other_is(bench, monkeypatch, capsys):
 
     said = "another download of this target is under way: 5.0 MiB of 10.0 MiB (50 %), 1.0 MiB/s, 1 of 4 files"
 
-    def is_told():
+    def is_reported():
         printed.append(capsys.readouterr().out)
         return f"download: {said}" in "".join(printed).splitlines()
 
     def fall_silent():
         nonlocal now
-        wait_until(is_told)
+        wait_until(is_reported)
         now += 61
 
     other.renew(told)

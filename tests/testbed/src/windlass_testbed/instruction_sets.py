@@ -6,13 +6,13 @@ from windlass_testbed.errors import BedError
 
 VARIABLE = "WINDLASS_ISA"
 LIMITED = {"avx2": "-avx2"}
-"""What the name of an image ends with, by the variable's value."""
+"""Endings of an image's name, by the variable's value."""
 SERVING = "server-cpu"
 
 
 def image_name(name: str, environment: Mapping[str, str]) -> str:
     """Return the image to take in the place of `name`: the serving image has a variant for each limit."""
-    wanted = environment.get(VARIABLE, "")
-    if wanted and wanted not in LIMITED:
-        raise BedError(f"{VARIABLE}={wanted} is unknown; there is {', '.join(LIMITED)}, or leave it out")
-    return name + LIMITED[wanted] if wanted and name == SERVING else name
+    limit = environment.get(VARIABLE, "")
+    if limit and limit not in LIMITED:
+        raise BedError(f"{VARIABLE}={limit} is unknown; there is {', '.join(LIMITED)}, or leave it out")
+    return name + LIMITED[limit] if limit and name == SERVING else name
