@@ -17,7 +17,7 @@ from windlass_license.errors import NotNowError, SettingsError, StandByError
 from windlass_license.http.app import create_app
 from windlass_license.license_file.codec import sign
 from windlass_license.settings import Settings
-from windlass_testbed.waiting import wait_until
+from windlass_testbed.waiting import HANG_S, wait_until
 
 ASK = {"gpus": ["GPU-0"], "holder": {"uid": "u", "namespace": "demo", "pod": "p"}}
 
@@ -244,15 +244,19 @@ def test_between_openings_that_fail_there_is_a_pause(caplog: pytest.LogCaptureFi
 
     def open_service(_: object) -> Any:
         begun.append(stop.now_s)
-        return _raise(SettingsError(reasons[len(begun) - 1])) if len(begun) <= len(reasons) else NoService()
+        if len(begun) > len(reasons):
+            stop.set()  # the election ends with the opening that does not fail
+            return NoService()
+        return _raise(SettingsError(reasons[len(begun) - 1]))
 
     activation = Activation(seat, open_service)
     activation._stop = stop
     activation.start()
-    wait_until(lambda: activation._active is not None)
+    assert activation._thread is not None
+    activation._thread.join(HANG_S)
     activation.stop()
     # A pause of three periods, and one period of the stand-by.
-    between = [after - before for before, after in itertools.pairwise(begun[: len(reasons) + 1])]
+    between = [after - before for before, after in itertools.pairwise(begun)]
     assert between == pytest.approx([4 * seat.period_s] * len(reasons))
     shown = [str(record.exc_info[1]) for record in caplog.records if record.exc_info]
     assert shown == ["damaged", "full"]
