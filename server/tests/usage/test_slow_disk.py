@@ -12,7 +12,7 @@ from windlass.usage import hours, journal
 from windlass.usage.journal import Journals
 from windlass.usage.meter import Meter
 from windlass.usage.read import Tokens
-from windlass_testbed.simulated_time import elapse, passed_s
+from windlass_testbed.simulated_time import await_thread, elapse, passed_s
 from windlass_testbed.waiting import HANG_S, wait_until
 
 TOKENS = Tokens(7, 3, 2)
@@ -68,9 +68,8 @@ async def test_the_end_of_an_answer_waits_for_its_record(tmp_path: Path, disk: D
     await elapse(journal.WAIT_S / 2)
     assert (sent, waits.done()) == ([], False)
     disk.free.set()
-    await asyncio.to_thread(wait_until, lambda: recorded(tmp_path) == 1, "the record")  # no simulated time meanwhile
-    await waits
-    assert sent == [USAGE]
+    await await_thread(waits)
+    assert (sent, recorded(tmp_path)) == ([USAGE], 1)
     assert passed_s() == pytest.approx(journal.WAIT_S / 2)
 
 

@@ -5,11 +5,19 @@ import threading
 import time
 
 import pytest
-from windlass_testbed.simulated_time import START_S, ClockAhead, SimulatedLoop, elapse
+from windlass_testbed.simulated_time import (
+    ARRIVAL_S,
+    START_S,
+    ClockAhead,
+    SimulatedLoop,
+    await_thread,
+    elapse,
+    passed_s,
+)
 
 
 @pytest.mark.simulated_time
-async def test_a_year_passes_at_once_and_in_order() -> None:
+async def test_a_year_passes_await_thread_and_in_order() -> None:
     """Timers come when they are due, and the clock shows that time."""
     heard: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
@@ -42,6 +50,19 @@ async def test_a_thread_takes_no_time() -> None:
     async with asyncio.timeout(0.001):  # clock: simulated
         assert await working == "done"
     assert begun.is_set()
+
+
+@pytest.mark.simulated_time
+async def test_a_thread_of_the_product_takes_no_time() -> None:
+    """The loop did not start it and hears of it at its end alone, long after the clock would have jumped."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(done.set_result, "done"))
+    late = threading.Timer(10 * ARRIVAL_S, thread.start)
+    late.start()
+    async with asyncio.timeout(0.001):  # clock: simulated
+        assert await await_thread(done) == "done"
+    assert passed_s() == 0
 
 
 @pytest.mark.simulated_time

@@ -13,15 +13,18 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
+from windlass_testbed.waiting import HANG_S
+
+T = TypeVar("T")
 START_S = 1000.0
 """Not 0, which code may take for "never"."""
 ARRIVAL_S = 0.005
-"""Real seconds without a sign of life before the clock jumps: bytes on loopback arrive in microseconds."""
-
+"""Real seconds without a sign of life before the clock jumps: the loop's own bytes on loopback are there at once."""
 STEP_S = 1e-6
 """The clock's smallest step. A float of many seconds loses a smaller one, and a timer would never be due."""
 
@@ -37,7 +40,9 @@ class _Jumping(selectors.DefaultSelector):
         if not timeout or timeout < 0:
             return super().select(timeout)
         if self._loop.works_elsewhere:
-            return super().select(None)
+            if events := super().select(HANG_S):
+                return events
+            raise TimeoutError(f"no thread has returned in {HANG_S:.0f} s")
         events = super().select(min(timeout, ARRIVAL_S))
         if not events:
             self._loop.advance(max(timeout, STEP_S))
@@ -78,6 +83,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def _returned(self, _: asyncio.Future[Any]) -> None:
         self.works_elsewhere -= 1
 
+    @contextmanager
+    def stands_still(self) -> Iterator[None]:
+        """Let no time pass: what is awaited comes from a thread that the loop did not start."""
+        self.works_elsewhere += 1
+        try:
+            yield
+        finally:
+            self.works_elsewhere -= 1
+
 
 class ClockAhead:
     """The running loop's clock, which a test can move ahead."""
@@ -103,6 +117,21 @@ def passed_s() -> float:
 
 async def elapse(seconds: float) -> None:
     """Let simulated time pass: every other task goes on as far as it can by then."""
-    if not isinstance(asyncio.get_running_loop(), SimulatedLoop):
-        raise TypeError("mark the test `simulated_time`: a pause of real seconds proves nothing")
+    _simulated_loop()
     await asyncio.sleep(seconds)
+
+
+async def await_thread(awaited: Awaitable[T]) -> T:
+    """Wait for a thread that the loop did not start, as a pool of the product's own; no simulated time passes.
+
+    Raises TimeoutError after HANG_S real seconds in which nothing came.
+    """
+    with _simulated_loop().stands_still():
+        return await awaited
+
+
+def _simulated_loop() -> SimulatedLoop:
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, SimulatedLoop):
+        raise TypeError("mark the test `simulated_time`: a pause of real seconds proves nothing")
+    return loop
