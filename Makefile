@@ -91,7 +91,7 @@ test: check sanitize-lookahead test-fast test-engine ## everything; sets up what
 test-fast: sync ## pure and contract tests: minutes
 	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator/test_poisoned_namespace.py tests/attack/console -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator tests/attack/console -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by two processes
 	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
 test-long: sync ## what the gate leaves out of the tests in the serving image

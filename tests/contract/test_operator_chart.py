@@ -110,6 +110,21 @@ def test_the_operator_understands_every_variable_that_the_chart_sets(render):
     assert (settings.ingress_annotations, settings.pod_annotations) == (("a.example/b",), ("cdi.k8s.io/*",))
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [({}, [{"namespaceSelector": {}}]), ({"from": [{"podSelector": {}}]}, [{"podSelector": {}}])],
+    ids=["all pods", "some pods"],
+)
+def test_pods_reach_the_metrics_alone(render, values, expected):
+    """Probes come from the node, which no policy keeps away."""
+    objects = render(networkPolicy=values)
+    policy = objects["NetworkPolicy", "windlass"]["spec"]
+    labels = objects["Deployment", "windlass"]["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": "metrics"}], "from": expected}]
+    assert ("NetworkPolicy", "windlass") not in render(networkPolicy={"enabled": False})
+
+
 def test_images_are_pinned_by_digest_in_a_registry_of_the_site(render):
     """The operator's own image and all four of its services; the operator reads them back as they are."""
     own, *four = (f"sha256:{digit * 64}" for digit in "01234")

@@ -59,18 +59,6 @@ def test_of_a_crd_kopf_gets_what_it_reads():
     }
 
 
-@pytest.mark.parametrize(
-    ("server", "port", "expected"),
-    [
-        ("https://10.0.0.1:443", 8080, "http://0.0.0.0:8080/healthz"),
-        ("https://[fd00::1]:443", 8080, "http://[::]:8080/healthz"),
-        ("https://10.0.0.1:443", 0, None),
-    ],
-)
-def test_the_probe_passes_where_the_kubelet_asks(server, port, expected):
-    assert framework.liveness(server, port) == expected
-
-
 def test_kopf_gets_the_identity_of_the_pod():
     """Left to itself it looks the user's name up, which ends the operator in a container whose user has none."""
     assert framework.identity("windlass-0") == "windlass-0"

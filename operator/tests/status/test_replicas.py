@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from windlass_api.crd.pods import NODES_MAX
 from windlass_operator.status.replicas import count, rolling
 
 from .as_read import children
@@ -35,6 +36,14 @@ def a_member(group, index, ready=True, revision="1"):
 def test_a_replica_answers_when_every_member_is_ready(pods, ready, waits):
     found = count(children(stateful_sets=(a_set("q-0"),), pods=tuple(pods)))
     assert (found.total, found.ready, found.waits) == (1, ready, waits)
+
+
+@pytest.mark.parametrize("size", [20, 2**31 - 1])
+def test_a_message_names_a_few_of_many_members(size):
+    """Whoever may scale the StatefulSet may write any int32; a plan has at most NODES_MAX members."""
+    (words,) = count(children(stateful_sets=(a_set("q-0", size),), pods=(a_member("q-0", 0),))).waits
+    members = ", ".join(f"member q-0-{index}" for index in range(1, 9))
+    assert words == f"replica q-0 waits for {members}, {min(size, NODES_MAX) - 9} more"
 
 
 def test_a_held_group_is_no_replica():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from windlass_base.bounded_server import BoundedServer
 
 PATH = "/windlass/facts"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the operator asks from another pod
 
 
-def serve(port: int, facts: Callable[[], dict[str, Any]]) -> ThreadingHTTPServer:
+def serve(port: int, facts: Callable[[], dict[str, Any]]) -> BoundedServer:
     """Answer in the background until `shutdown`; OSError when the port is taken."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -30,7 +32,6 @@ def serve(port: int, facts: Callable[[], dict[str, Any]]) -> ThreadingHTTPServer
         def log_message(self, *_: object) -> None:
             """Nothing: the log holds the progress lines."""
 
-    server = ThreadingHTTPServer((EVERYWHERE, port), Handler)
-    server.daemon_threads = True
+    server = BoundedServer((EVERYWHERE, port), Handler)
     threading.Thread(target=server.serve_forever, name="facts", daemon=True).start()
     return server

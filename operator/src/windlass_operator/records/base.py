@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""Kubernetes' int32 where it allows none below 0. Whoever may write the object chooses it: no loop ends there."""
+Generation = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -25,7 +30,7 @@ class Meta(Part, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    generation: int = 0
+    generation: Generation = 0
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[Owner, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass_operator.records.base import Condition, Part, Record, condition
+from windlass_operator.records.base import Condition, Count, Int32, Part, Record, condition
 
 Quantity = str | int  # the API server writes text
 
@@ -12,9 +12,9 @@ Quantity = str | int  # the API server writes text
 class Probe(Part, frozen=True):
     """A container's probe; 0 where it leaves a number to Kubernetes' default."""
 
-    period_seconds: int = 0
-    failure_threshold: int = 0
-    initial_delay_seconds: int = 0
+    period_seconds: Count = 0
+    failure_threshold: Count = 0
+    initial_delay_seconds: Count = 0
 
 
 class Resources(Part, frozen=True):
@@ -77,7 +77,7 @@ class Running(Part, frozen=True):
 class Terminated(Part, frozen=True):
     """A container that has ended; `message` is its termination message."""
 
-    exit_code: int = 0
+    exit_code: Int32 = 0
     reason: str = ""
     message: str = ""
     started_at: str = ""
@@ -99,7 +99,7 @@ class ContainerStatus(Part, frozen=True):
     image: str = ""
     ready: bool = False
     started: bool = False
-    restart_count: int = 0
+    restart_count: Count = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from windlass_api.crd.pods import NODES_MAX
 
-from windlass_operator.records.base import Condition, Part, Record, condition
+from windlass_operator.records.base import Condition, Count, Generation, Part, Record, condition
 
 
 class WorkloadSpec(Part, frozen=True):
     """How many pods, and from which template. The template stays a manifest: it is compared as a whole."""
 
-    replicas: int = 0
+    replicas: Count = 0
     template: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class WorkloadStatus(Part, frozen=True):
     """What the controller counted, and the generation that it counted for."""
 
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    updated_replicas: int = 0
+    observed_generation: Generation = 0
+    replicas: Count = 0
+    ready_replicas: Count = 0
+    updated_replicas: Count = 0
     update_revision: str = ""  # of a StatefulSet
     conditions: tuple[Condition, ...] = ()
 
@@ -49,6 +50,11 @@ class Deployment(Workload, frozen=True):
 
 class StatefulSet(Workload, frozen=True):
     """One replica over several nodes."""
+
+    @property
+    def members(self) -> int:
+        """How many pods the replica has. Whoever may write or scale the object may ask for more than a plan can."""
+        return min(self.spec.replicas, NODES_MAX)
 
 
 class JobStatus(Part, frozen=True):

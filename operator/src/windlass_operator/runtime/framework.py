@@ -1,6 +1,6 @@
 """What kopf is told: how it logs in, what it follows, and that it keeps nothing of its own in the cluster.
 
-kopf runs the operator: start and end, signals, login, lists and streams, `/healthz`. It gets no state handlers, so it
+kopf runs the operator: start and end, signals, login, lists and streams. It gets no state handlers, so it
 sets no finalizer and no annotation, and posts no Event. `run.py` calls this module; nothing else knows kopf but
 `handlers.py`.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import kopf
 import msgspec
@@ -82,12 +81,6 @@ def settings(*, discover: bool) -> kopf.OperatorSettings:
 def identity(pod_name: str) -> Any:  # noqa: ANN401 - kopf's own type, which it does not export
     """Who kopf takes this process for. It would ask for the user's name, and a container's user has none."""
     return pod_name or "windlass-operator"
-
-
-def liveness(server: str, port: int) -> str | None:
-    """Where kopf answers its probe: on all addresses of the family in which the pod meets its API server."""
-    every = "[::]" if urlsplit(server).netloc.startswith("[") else "0.0.0.0"  # noqa: S104 - the kubelet asks the pod's address
-    return f"http://{every}:{port}/healthz" if port else None
 
 
 def add_login(registry: kopf.OperatorRegistry, login: Login, followed: Mapping[str, Stream]) -> None:

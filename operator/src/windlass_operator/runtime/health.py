@@ -1,20 +1,30 @@
-"""`/readyz` says whether the streams live and the queue is young; it is served beside `/metrics`.
+"""The operator's ports: `/healthz` for the kubelet; `/readyz`, which says whether it works, beside `/metrics`.
 
-`judge` is pure. kopf itself serves `/healthz` on the health port, on the event loop: a loop that hangs does not answer.
+`judge` is pure. All answers are made on the event loop: one that hangs does not answer. Whoever reaches the pod reaches
+the ports, so connections, requests and what an answer costs are bounded.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from windlass_base.front.beside import SMALL, Answer, serving
+from windlass_base.front.connection import raise_file_limit
 
 QUEUE_OLD_S = 30.0
 WATCH_PATIENCE_S = 30.0
+METRICS_S = 1.0
+"""Metrics are written out no more often, however often they are asked for."""
 UNAVAILABLE = 503
+OWN_FILES = 512
+"""Open files beside the connections of both ports: watches, pods' facts, planners."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +44,35 @@ def judge(health: Health) -> list[str]:
 
 
 @asynccontextmanager
-async def serve(port: int, look: Callable[[], Health]) -> AsyncIterator[None]:
-    """Answer `/readyz` and `/metrics` on this port; 0 serves nothing."""
-    if not port:
-        yield
-        return
+async def serve(health_port: int, metrics_port: int, look: Callable[[], Health]) -> AsyncIterator[None]:
+    """Answer `/healthz` on the one port, `/readyz` and `/metrics` on the other; 0 serves nothing."""
 
-    async def ready(_request: web.Request) -> web.Response:
+    def ready() -> Answer:
         wrong = judge(look())
-        return web.Response(text="".join(f"{line}\n" for line in wrong or ["ok"]), status=UNAVAILABLE if wrong else 200)
+        return Answer("".join(f"{line}\n" for line in wrong or ["ok"]), UNAVAILABLE if wrong else 200)
 
-    async def metrics(_request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    app = web.Application()
-    app.add_routes([web.get("/readyz", ready), web.get("/metrics", metrics)])
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, None, port).start()
+    raise_file_limit(replace(SMALL, connections=2 * SMALL.connections + OWN_FILES), log.warning)
+    async with AsyncExitStack() as stack:
+        if health_port:
+            await stack.enter_async_context(serving(health_port, {"/healthz": lambda: Answer("ok\n")}))
+        if metrics_port:
+            paths = {"/readyz": ready, "/metrics": Metrics().answer}
+            await stack.enter_async_context(serving(metrics_port, paths))
         yield
-    finally:
-        await runner.cleanup()
+
+
+class Metrics:
+    """All metrics as text, at most METRICS_S old."""
+
+    def __init__(self) -> None:
+        """Nothing is written out yet."""
+        self._answer: Answer | None = None
+        self._until_s = 0.0
+
+    def answer(self) -> Answer:
+        """Write them out, unless that was done just now."""
+        now_s = asyncio.get_running_loop().time()
+        if self._answer is None or now_s >= self._until_s:
+            self._answer = Answer(generate_latest().decode(), content_type=CONTENT_TYPE_LATEST)
+            self._until_s = now_s + METRICS_S
+        return self._answer

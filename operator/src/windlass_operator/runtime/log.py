@@ -7,8 +7,13 @@ import os
 
 from windlass_base import json_lines
 
-# A line for each request and each event tells nobody anything.
-CHATTY = ("httpx2", "aiohttp.access", "kopf.objects", "kopf.activities")
+# A line for each request and each event tells nobody anything; and anybody can send what is no HTTP.
+CHATTY = {
+    "httpx2": logging.WARNING,
+    "kopf.objects": logging.WARNING,
+    "kopf.activities": logging.WARNING,
+    "uvicorn.error": logging.ERROR,
+}
 
 
 class OneLine(logging.Formatter):
@@ -34,5 +39,5 @@ def start() -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.basicConfig(level=settings.level, handlers=[handler])
-    for name in CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in CHATTY.items():
+        logging.getLogger(name).setLevel(level)

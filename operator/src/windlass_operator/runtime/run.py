@@ -35,7 +35,7 @@ from windlass_operator.reconcile.reconciler import Reconciler
 from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import framework, metrics
 from windlass_operator.runtime.handlers import WATCHES, Router, register, streams
-from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, judge, serve
+from windlass_operator.runtime.health import WATCH_PATIENCE_S, Health, serve
 from windlass_operator.runtime.leader_election import LeaderElection
 from windlass_operator.runtime.queue import WorkQueue
 from windlass_operator.settings import Settings
@@ -64,7 +64,7 @@ async def operate(
         http = await stack.enter_async_context(httpx2.AsyncClient(trust_env=False))
         planners = await stack.enter_async_context(aclosing(Planners()))
         parts = Parts.build(settings, (cluster, planners), http)
-        await stack.enter_async_context(serve(settings.metrics_port, parts.health))
+        await stack.enter_async_context(serve(settings.health_port, settings.metrics_port, parts.health))
         discover = await _prepare(rest, settings.watch_namespaces, parts)
         await look_at_schema(rest, parts.schema)
         work = Work(parts, election, ready, stop, rest)
@@ -75,7 +75,6 @@ async def operate(
             identity=framework.identity(settings.pod_name),
             clusterwide=not settings.watch_namespaces,
             namespaces=settings.watch_namespaces,
-            liveness_endpoint=framework.liveness(login.server, settings.health_port),
             stop_flag=work.over,
         )
         work.failure()
@@ -236,11 +235,6 @@ def _registry(login: Login, parts: Parts, work: Work) -> kopf.OperatorRegistry:
     register(registry, parts.router)
     kopf.on.startup(id="begin", registry=registry)(work.begin)
     kopf.on.cleanup(id="end", registry=registry)(work.end)
-
-    async def probe(**_: object) -> list[str]:
-        return judge(parts.health())
-
-    kopf.on.probe(id="not-ready", registry=registry)(probe)
     return registry
 
 

@@ -15,6 +15,8 @@ from windlass_operator.records.workloads import Deployment, StatefulSet, Workloa
 from windlass_operator.status.children import Children
 
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
+TOLD_MAX = 8
+"""Members that are named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,12 @@ class Group:
 
     def waits_for(self) -> str:
         """The members that the others wait for, in words."""
-        there = {member(pod) for pod in self.pods if pod.is_ready}
-        absent = [
-            f"{'head' if index == 0 else 'member'} {self.name}-{index}"
-            for index in range(self.size)
-            if index not in there
-        ]
-        return f"replica {self.name} waits for {', '.join(absent)}" if absent and len(absent) < self.size else ""
+        absent = sorted(set(range(self.size)) - {member(pod) for pod in self.pods if pod.is_ready})
+        if not absent or len(absent) == self.size:
+            return ""
+        words = [f"{'member' if index else 'head'} {self.name}-{index}" for index in absent[:TOLD_MAX]]
+        more = [f"{len(absent) - TOLD_MAX} more"] if len(absent) > TOLD_MAX else []
+        return f"replica {self.name} waits for {', '.join([*words, *more])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def member(pod: Pod) -> int:
 def groups(children: Children) -> tuple[Group, ...]:
     """The replicas over several nodes, by name."""
     rows = sorted(children.stateful_sets, key=lambda row: row.name)
-    return tuple(Group(row.name, row.spec.replicas, tuple(living(owned_by(children.pods, row.uid)))) for row in rows)
+    return tuple(Group(row.name, row.members, tuple(living(owned_by(children.pods, row.uid)))) for row in rows)
 
 
 def count(children: Children) -> Replicas:

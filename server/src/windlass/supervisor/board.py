@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from windlass_base.bounded_server import BoundedServer
+
 from windlass.errors import UsageError, WindlassError
 from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
@@ -25,7 +27,6 @@ from windlass.prefix_offload import counts
 from windlass.startup import measured, phases
 from windlass.startup.preread import Progress
 from windlass.supervisor import metrics, own_tls
-from windlass.supervisor.bounded import BoundedServer
 from windlass.usage import page as usage
 
 FACTS_PATH = "/windlass/facts"
