@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from windlass_operator.errors import Retry, Unavailable
+from windlass_operator.reconcile.snapshot import Key
 from windlass_operator.runtime import metrics
 from windlass_operator.runtime.queue import Limits, Schedule, WorkQueue
 from windlass_testbed.waiting import HANG_S, wait_until_async
@@ -74,6 +75,26 @@ def test_failures_back_off_up_to_a_limit_and_a_success_forgets_them():
     schedule.add("a", now + 5)
     schedule.take(now + 5)
     assert schedule.fail("a", now + 5, jitter=1.0) == 2.5
+
+
+def test_a_namespace_has_its_share_of_the_runs():
+    """Whoever has many objects that take long keeps nobody waiting for all workers."""
+    schedule: Schedule[Key] = Schedule(Limits(), share=2)
+    for number in range(5):
+        schedule.add(Key("many", f"a-{number}"), 0.0)
+    schedule.add(Key("few", "b"), 1.0)
+    taken = [schedule.take(1.0) for _ in range(4)]
+    assert taken == [Key("many", "a-0"), Key("many", "a-1"), Key("few", "b"), None]
+    assert schedule.next_due() is None
+    schedule.add(Key("many", "a-3"), 0.5)  # which waits already
+    schedule.succeed(Key("many", "a-1"), 2.0, None)
+    assert [schedule.take(2.0) for _ in range(2)] == [Key("many", "a-2"), None]
+    schedule.succeed(Key("many", "a-0"), 2.0, None)
+    schedule.forget(Key("many", "a-3"))
+    assert [schedule.take(2.0) for _ in range(2)] == [Key("many", "a-4"), None]
+    for name in ("a-2", "a-4"):
+        schedule.fail(Key("many", name), 3.0, 0.0)
+    assert [schedule.take(9.0) for _ in range(3)] == [Key("many", "a-2"), Key("many", "a-4"), None]
 
 
 def test_a_forgotten_key_does_not_run():
@@ -302,7 +323,7 @@ class CountedTime(float):
 def test_ten_thousand_keys_are_no_burden(monkeypatch):
     """Each step is logarithmic: some 14 levels of a heap, not ten thousand comparisons."""
     monkeypatch.setattr(CountedTime, "comparisons", 0)
-    schedule = Schedule(LIMITS)
+    schedule = Schedule(LIMITS, share=10_000)
     for number in range(10_000):
         schedule.add(number, CountedTime(number % 7))
     taken = [schedule.take(9.0) for _ in range(10_000)]

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from windlass.errors import EngineError, GroupIncompleteError, MemberLostError, UsageError, WindlassError
 from windlass.group.follower import Follower
-from windlass.group.head import Head
+from windlass.group.head import MOST_STRANGERS, Head
 from windlass.group.membership import GroupFacts, Membership
 from windlass.group.messages import HELLO, GroupMessage, encode
 from windlass.group.plan import GroupPlan
@@ -227,6 +227,21 @@ async def test_strangers_are_let_go(plan: GroupPlan, sent: bytes) -> None:
             await reader.read()
         writer.close()
         assert not any(member.running.done() for member in found)
+
+
+async def test_strangers_keep_no_member_out(plan: GroupPlan) -> None:
+    """Who connects and says nothing goes when there are too many."""
+    async with members(plan, 0) as (head,), AsyncExitStack() as stack:
+        await wait_until_async(lambda: head.said, "the head listens")
+        silent = [await asyncio.open_connection(HOST, plan.port) for _ in range(MOST_STRANGERS + 1)]
+        for _, writer in silent:
+            stack.callback(writer.close)
+        assert isinstance(head.part, Head)
+        await silent[0][0].read()  # the head's heartbeats, and the end of the connection
+        assert len(head.part._meetings) <= MOST_STRANGERS + 1
+        async with members(plan, 1, 2) as others:
+            for member in (head, *others):
+                await member.ready
 
 
 async def test_a_member_of_another_group_is_refused(plan: GroupPlan) -> None:

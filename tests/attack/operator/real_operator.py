@@ -51,11 +51,11 @@ class Cluster:
 
 
 @contextmanager
-def running(folder: Path, api: Any) -> Iterator[tuple[Process, int, int]]:
-    """The operator process and its ports: of /healthz, of /readyz."""
+def running(folder: Path, api: Any, *before: str) -> Iterator[tuple[Process, int, int]]:
+    """The operator process, started by the command `before`, and its ports: of /healthz, of /readyz."""
     port, health = control_plane.free_ports(2)
     command, env = operator(Bed(folder, api), port, health)
-    with process(command, folder / "operator.log", env) as alive:
+    with process([*before, *command], folder / "operator.log", env) as alive:
         yield alive, health, port
 
 

@@ -13,8 +13,8 @@ from windlass_testbed.waiting import wait_until
 
 pytestmark = pytest.mark.apiserver
 REPLICAS = 20_000_000
-HALF_REQUESTS = 1_100
-"""More than the open files that a plain container runtime allows."""
+FILES, HALF_REQUESTS = 1_024, 1_100
+"""Open files that a plain container runtime allows, and more connections than that."""
 ADDRESSES = 30
 
 
@@ -67,7 +67,8 @@ def test_a_number_of_an_object_is_no_work(api, folder: Path, cluster):
 
 def test_half_requests_take_nothing_from_others(api, folder: Path, cluster):
     """From one address and from many, at both ports."""
-    with running(folder, api) as (alive, health, port), ExitStack() as stack:
+    few_files = ("prlimit", f"--nofile={FILES}:{FILES}")
+    with running(folder, api, *few_files) as (alive, health, port), ExitStack() as stack:
         wait_until(lambda: answers(port, "/readyz"), "the operator is ready")
         for number in range(HALF_REQUESTS):
             host = f"127.0.2.{number % ADDRESSES + 1 if number % 2 else 1}"

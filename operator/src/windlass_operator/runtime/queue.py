@@ -12,6 +12,7 @@ import heapq
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -26,6 +27,7 @@ K = TypeVar("K", bound=Hashable)
 ERROR_WORDS = 512
 STARTED_FIRST = 1000
 WORKERS = 32  # of which most wait for the API server or a pod's facts
+SHARE = 24  # of them at most for one namespace, so that the others never wait for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,11 @@ class Limits:
 class Schedule(Generic[K]):
     """Which key is due when, which ones run; knows no clock. Every step is O(log n)."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, share: int = SHARE) -> None:
         self._limits = limits
+        self._share = share
+        self._working: Counter[object] = Counter()  # keys that run, by namespace
+        self._held: dict[object, dict[K, None]] = {}  # due keys of namespaces that have their share; in no row
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []  # rows that disagree with _due, or whose key runs, are stale
         self._count = 0
@@ -61,7 +66,7 @@ class Schedule(Generic[K]):
         """Ask for a run not before `due`; the earliest wish wins, the per-key interval is kept."""
         if self.hastens(key, due):
             self._due[key] = self._earliest(key, due)
-            if key not in self._running:
+            if key not in self._running and key not in self._held.get(_namespace(key), ()):
                 self._push(key)
 
     def hastens(self, key: K, due: float) -> bool:
@@ -77,15 +82,19 @@ class Schedule(Generic[K]):
 
     def take(self, now: float) -> K | None:
         """The key that waits longest of those due and not running, marked as running; None when there is none."""
-        due = self.next_due()
-        if due is None or due > now:
-            return None
-        key = heapq.heappop(self._heap)[2]
-        del self._due[key]
-        self._running.add(key)
-        self._started[key] = now
-        self._prune(now)
-        return key
+        while (due := self.next_due()) is not None and due <= now:
+            key = heapq.heappop(self._heap)[2]
+            namespace = _namespace(key)
+            if self._working[namespace] >= self._share:
+                self._held.setdefault(namespace, {})[key] = None
+                continue
+            del self._due[key]
+            self._running.add(key)
+            self._working[namespace] += 1
+            self._started[key] = now
+            self._prune(now)
+            return key
+        return None
 
     def _prune(self, now: float) -> None:
         """Forget starts that hold up nobody any more, each time there are twice as many as were left."""
@@ -122,15 +131,40 @@ class Schedule(Generic[K]):
         self._running.discard(key)
         if key in self._due:  # asked for while it ran
             self._push(key)
+        namespace = _namespace(key)
+        self._working[namespace] -= 1
+        if not self._working[namespace]:
+            del self._working[namespace]
+        self._let_in(namespace)
+
+    def _let_in(self, namespace: object) -> None:
+        """Give the key that was held first its turn."""
+        if held := self._held.get(namespace):
+            key = next(iter(held))
+            self._free(namespace, key)
+            self._push(key)
+
+    def _free(self, namespace: object, key: K) -> None:
+        held = self._held.get(namespace, {})
+        held.pop(key, None)
+        if not held:
+            self._held.pop(namespace, None)
 
     def forget(self, key: K) -> None:
         """The object is gone: keep nothing of it."""
+        namespace = _namespace(key)
+        self._free(namespace, key)
+        self._let_in(namespace)  # it may have been let in itself
         for table in (self._due, self._started, self._failures):
             table.pop(key, None)
 
 
 Work = Callable[[K], Awaitable[float | None]]
 Failed = Callable[[K, Exception], Awaitable[None]]  # is told of a failure that nobody meant
+
+
+def _namespace(key: object) -> object:
+    return getattr(key, "namespace", None)
 
 
 def _named(key: object) -> dict[str, object]:

@@ -16,6 +16,8 @@ from windlass.group.plan import GroupPlan
 from windlass.group.roster import Roster, named
 
 PART_S_MAX = 5.0
+MOST_STRANGERS = 64
+"""Connections that have not said yet which member they are; the one that waits longest goes for another."""
 
 
 class Cluster(Protocol):
@@ -151,6 +153,9 @@ class Head:
         await asyncio.gather(*(one.send(message) for one in self._connections.values()))
 
     def _meet(self, reader: StreamReader, writer: StreamWriter) -> None:
+        strangers = [one for one in self._meetings.values() if one not in self._connections.values()]
+        if len(strangers) >= MOST_STRANGERS:
+            strangers[0].close()
         connection = MemberConnection(reader, writer, self._plan.lost_after_s)
         meeting = asyncio.create_task(self._meeting(connection))
         self._meetings[meeting] = connection
