@@ -1,5 +1,6 @@
 """What the store promises: all or nothing, on disk, append-only."""
 
+import json
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from windlass_license.rules.audit_rings import Ring
 from windlass_license.rules.book import Changes, LeaseBook
 from windlass_license.rules.model import Holder, Lease
 from windlass_license.storage.rotation import Rotation
-from windlass_license.storage.store import _UPGRADES, FILE_NAME, AuditBounds, AuditQuery, Store
+from windlass_license.storage.store import _UPGRADES, FILE_NAME, AuditBounds, AuditQuery, AuditRow, Store
 
 NOW = datetime(2026, 9, 6, 10, 0, 0, 123456, tzinfo=UTC)
 LEASE = Lease("id", ("GPU-0", "GPU-1"), Holder("ns", "pod", "uid", "svc"), NOW, NOW + timedelta(seconds=60))
@@ -24,7 +25,7 @@ def test_a_failed_change_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
         with store.transaction() as tx:
             tx.apply(Changes(added={LEASE.id: LEASE}))
-            tx.record([(Ring.LEASES, '{"event": "granted"}')])
+            tx.record([AuditRow(Ring.LEASES, "", '{"event": "granted"}')])
             raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError):
@@ -107,7 +108,7 @@ def test_audit_is_append_only_and_bounded(tmp_path: Path) -> None:
         with store.transaction() as tx:
             rotation = Rotation(bounds, tx.audit_sizes())
             for number in range(1000):
-                rotation.append(tx, [(Ring.LEASES, f'{{"event": {number}}}')])
+                rotation.append(tx, [AuditRow(Ring.LEASES, "", f'{{"event": {number}}}')])
         kept = store.audit(AuditQuery(limit=10_000))
         assert kept[-1] == '{"event": 999}'
         assert most // 2 <= len(kept) <= most
@@ -118,6 +119,46 @@ def test_audit_is_append_only_and_bounded(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         raw.execute("UPDATE audit SET record = ''")
     raw.close()
+
+
+def test_whoever_leases_and_releases_makes_room_himself(tmp_path: Path) -> None:
+    """The records of other namespaces stay; of the one that repeats, what is told of a live lease does."""
+    store = Store(tmp_path)
+
+    def row(event: str, namespace: str, lease: str) -> AuditRow:
+        text = json.dumps({"event": event, "namespace": namespace, "lease": lease})
+        return AuditRow(Ring.LEASES, namespace, text)
+
+    with store.transaction() as tx:
+        tx.apply(Changes(added={LEASE.id: LEASE}))
+        rotation = Rotation(AuditBounds(rows=1000), tx.audit_sizes())
+        kept = [row(event, "quiet", f"lease-{number}") for number in range(100) for event in ("granted", "released")]
+        rotation.append(tx, [*kept, row("granted", "busy", LEASE.id)])
+        for number in range(2000):
+            rotation.append(tx, [row("granted", "busy", f"more-{number}"), row("released", "busy", f"more-{number}")])
+    with store.transaction() as tx:
+        Rotation(AuditBounds(rows=1000), tx.audit_sizes()).append(tx, [row("granted", "busy", "last")])
+    told = [json.loads(text) for text in store.audit(AuditQuery(limit=10_000))]
+    assert len(told) <= 700
+    assert sum(one["namespace"] == "quiet" for one in told) == len(kept)
+    assert next(one["lease"] for one in told if one["namespace"] == "busy") == LEASE.id
+    assert told[-1]["lease"] == "last"
+    store.close()
+
+
+def test_of_more_live_leases_than_records_the_oldest_make_room(tmp_path: Path) -> None:
+    """The bound holds, whatever lives."""
+    store = Store(tmp_path)
+    live = {f"lease-{number}": replace(LEASE, id=f"lease-{number}", gpus=(f"GPU-{number}",)) for number in range(300)}
+    with store.transaction() as tx:
+        tx.apply(Changes(added=live))
+        rotation = Rotation(AuditBounds(rows=200), tx.audit_sizes())
+        for lease in live:
+            rotation.append(tx, [AuditRow(Ring.LEASES, "ns", json.dumps({"event": "granted", "lease": lease}))])
+    told = [json.loads(text)["lease"] for text in store.audit(AuditQuery(limit=10_000))]
+    assert len(told) <= 140
+    assert told[-1] == "lease-299"
+    store.close()
 
 
 def test_unusable_directory(tmp_path: Path) -> None:
@@ -146,7 +187,7 @@ def test_the_first_release_comes_back(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with store.transaction() as tx:
         tx.apply(Changes(added={LEASE.id: LEASE}))
-        tx.record([(Ring.LEASES, '{"event": "granted"}')])
+        tx.record([AuditRow(Ring.LEASES, "", '{"event": "granted"}')])
     store.close()
     first = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
     assert first.execute("PRAGMA user_version").fetchone() == (2,)

@@ -21,7 +21,7 @@ from windlass_license.license_file import codec
 from windlass_license.license_file.answer_key import Signer, certificate_header, encode
 from windlass_license.license_file.keys import PublicKeys
 from windlass_license.rules import audit
-from windlass_license.rules.audit_rings import RINGS, Ring
+from windlass_license.rules.audit_rings import RINGS
 from windlass_license.rules.book import LeaseBook
 from windlass_license.rules.gate import gate
 from windlass_license.rules.model import (
@@ -35,7 +35,7 @@ from windlass_license.rules.model import (
 )
 from windlass_license.rules.refusals import Refusals
 from windlass_license.storage.rotation import Rotation
-from windlass_license.storage.store import UNREADABLE, AuditBounds, AuditQuery, Store, Transaction
+from windlass_license.storage.store import UNREADABLE, AuditBounds, AuditQuery, AuditRow, Store, Transaction
 
 log = logging.getLogger("windlass_license")
 audit_log = logging.getLogger("windlass_license.audit")
@@ -231,7 +231,7 @@ class LicenseService:
             ("leases beyond what one GPU or this server takes, or on devices with no name of NVIDIA's", len(excess)),
         )
         records = [audit.dropped(reading.now, what, count) for what, count in dropped if count]
-        self._rotation.append(tx, _ringed(records))
+        self._rotation.append(tx, _rows(records))
         tx.saw(reading.now)
         return records
 
@@ -259,7 +259,7 @@ class LicenseService:
         if round_.blob is not None:
             tx.replace_license(round_.blob, round_.now)
         tx.apply(round_.book.take_changes())
-        self._rotation.append(tx, _ringed(round_.records))
+        self._rotation.append(tx, _rows(round_.records))
         tx.saw(round_.now)
 
     def _decide(self, round_: Round, request: LeaseRequest) -> Answer:
@@ -314,8 +314,8 @@ def _older(license_: License, now: License | None) -> LicenseFileError:
     )
 
 
-def _ringed(records: Sequence[audit.Entry]) -> list[tuple[Ring, str]]:
-    return [(RINGS[record["event"]], audit.text(record)) for record in records]
+def _rows(records: Sequence[audit.Entry]) -> list[AuditRow]:
+    return [AuditRow(RINGS[one["event"]], str(one.get("namespace", "")), audit.text(one)) for one in records]
 
 
 def _say(records: Sequence[audit.Entry]) -> None:

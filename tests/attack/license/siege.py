@@ -98,9 +98,9 @@ def castle(folder: Path, *flags: str, files: int = 0) -> Iterator[Castle]:
         built.stop()
 
 
-def body(gpus: list[str], uid: str = "uid", pod: str = "pod") -> bytes:
+def body(gpus: list[str], uid: str = "uid", pod: str = "pod", namespace: str = "siege") -> bytes:
     """A lease request."""
-    holder = {"namespace": "siege", "pod": pod, "uid": uid, "service": "s"}
+    holder = {"namespace": namespace, "pod": pod, "uid": uid, "service": "s"}
     return json.dumps({"gpus": gpus, "holder": holder}).encode()
 
 

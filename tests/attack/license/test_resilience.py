@@ -89,6 +89,24 @@ def test_refusals_push_nothing_out_of_the_audit(tmp_path: Path) -> None:
         assert held.up.memory_mib() < 128
 
 
+def test_whoever_leases_and_releases_pushes_no_grant_out(tmp_path: Path) -> None:
+    """M1: the grants of live leases stay, and so do the records of other namespaces."""
+    with castle(tmp_path, "--audit-records", "500", "--requests-per-peer", "0") as held:
+        held.license()
+        for number in range(8):
+            assert ask(held.up, body([gpu(number)], f"healthy-{number}", namespace=f"team-{number}"))[0] == 200
+        for _ in range(400):
+            status, granted = ask(held.up, body([gpu(9)], "busy"))
+            assert status == 200
+            assert send(
+                held.up,
+                f"DELETE /v1/leases/{granted['lease']} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode(),
+            )
+        namespaces = [record["namespace"] for record in held.records("event=granted&limit=10000")]
+        assert [namespaces.count(f"team-{number}") for number in range(8)] == [1] * 8
+        assert len(held.events()) <= 351
+
+
 def test_half_connections_leave_room(tmp_path: Path) -> None:
     """Finding 12: with 256 descriptors and 1,000 half connections from ten addresses, another address is answered."""
     with castle(tmp_path, files=256) as held:

@@ -120,6 +120,24 @@ class AuditQuery:
     conditions: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A record to store: its ring, the namespace that it is about (empty: none), its JSON text."""
+
+    ring: Ring
+    namespace: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Records that made room: how many, their bytes, and the number of the newest."""
+
+    rows: int
+    bytes: int
+    last: int
+
+
 class Transaction:
     """One atomic change; made by `Store.transaction` only."""
 
@@ -189,23 +207,39 @@ class Transaction:
         rows = [(lease.id, _us(lease.asked or lease.granted)) for lease in leases]
         self._db.executemany("INSERT OR REPLACE INTO asked VALUES (?, ?)", rows)
 
-    def record(self, records: Iterable[tuple[Ring, str]]) -> None:
+    def record(self, records: Iterable[AuditRow]) -> None:
         """Append JSON texts to their rings of the audit log."""
-        self._db.executemany("INSERT INTO audit (ring, record) VALUES (?, ?)", records)
+        rows = ((row.ring, row.text) for row in records)
+        self._db.executemany("INSERT INTO audit (ring, record) VALUES (?, ?)", rows)
 
     def audit_sizes(self) -> dict[Ring, AuditBounds]:
         """How much each ring of the audit log holds."""
         rows = self._db.execute("SELECT ring, count(*), sum(length(CAST(record AS BLOB))) FROM audit GROUP BY ring")
         return {Ring(row[0]): AuditBounds(rows=row[1], bytes=row[2]) for row in rows}
 
+    def last_record(self) -> int:
+        """The number of the newest record; 0 in an empty log."""
+        return int(self._db.execute("SELECT coalesce(max(id), 0) FROM audit").fetchone()[0])
+
     def forget_oldest(self, ring: Ring, count: int) -> AuditBounds:
         """Remove the oldest records of a ring; how much they were."""
+        gone = self._forget("ring = ?", (ring,), count)
+        return AuditBounds(gone.rows, gone.bytes)
+
+    def forget_ended(self, ring: Ring, count: int, namespace: str | None, behind: int) -> Forgotten:
+        """Remove the oldest records behind one that are of no lease that lives; of one namespace, or None for all."""
+        if namespace is None:
+            return self._forget(f"ring = ? AND id > ? AND NOT {_LIVES}", (ring, behind), count)
+        of = f"ring = ? AND id > ? AND {_NAMESPACE} = ? AND NOT {_LIVES}"
+        return self._forget(of, (ring, behind, namespace), count)
+
+    def _forget(self, which: str, values: tuple[object, ...], count: int) -> Forgotten:
         rows = self._db.execute(
-            "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE ring = ? ORDER BY id LIMIT ?) "
-            "RETURNING length(CAST(record AS BLOB))",
-            (ring, count),
+            f"DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE {which} ORDER BY id LIMIT ?) "  # noqa: S608  no input
+            "RETURNING id, length(CAST(record AS BLOB))",
+            (*values, count),
         ).fetchall()
-        return AuditBounds(rows=len(rows), bytes=sum(row[0] for row in rows))
+        return Forgotten(len(rows), sum(row[1] for row in rows), max((row[0] for row in rows), default=0))
 
 
 class Store:
@@ -308,6 +342,9 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+# A damaged record is no JSON; it is of no namespace and of no lease.
+_NAMESPACE = "coalesce(CASE WHEN json_valid(record) THEN record ->> '$.namespace' END, '')"
+_LIVES = "coalesce(CASE WHEN json_valid(record) THEN record ->> '$.lease' END, '') IN (SELECT id FROM leases)"
 _SELECT_LICENSE = "SELECT blob FROM license ORDER BY id DESC LIMIT 1"
 _SELECT_LEASE = (
     "SELECT id, gpus, namespace, pod, uid, service, granted_us, expires_us, renewals, asked_us "
