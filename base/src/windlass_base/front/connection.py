@@ -1,19 +1,21 @@
 """The HTTP connection as uvicorn speaks it, with limits in time, size and number that uvicorn does not have.
 
-The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the header, the body,
-the answer, the pause between two requests. A peer has a number of connections and of requests a second (`peers`). When
-all connections are taken, the one that waits longest without a whole request goes. The application never sees what is
-refused here.
+The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the TLS handshake and
+the first header, the body, the answer, the pause between two requests. A peer has a number of connections and of
+requests a second (`peers`). When all connections are taken, the one that waits longest without a whole request goes.
+The application never sees what is refused here.
 """
 
 import asyncio
 import json
 import resource
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from windlass_base.front.handshake import LateTls
 from windlass_base.front.peers import Allowance, AllowanceOf, FrontLimits, Peers
 
 SWEEP_S = 0.5
@@ -39,10 +41,14 @@ class Front:
         limits: FrontLimits,
         allowance_of: AllowanceOf | None = None,
         document: Callable[[str, str], dict[str, object]] = _document,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`allowance_of` a request's path; `document` makes a refusal's JSON of its reason and its sentence."""
+        """`allowance_of` a request's path; `document` makes a refusal's JSON of its reason and its sentence.
+
+        With `tls` connections are encrypted; uvicorn listens without it.
+        """
         plain = Allowance(limits.body_bytes, limits.body_s, limits.answer_s)
-        self.limits, self.document = limits, document
+        self.limits, self.document, self.tls = limits, document, tls
         self.allowance_of: AllowanceOf = allowance_of or (lambda _: plain)
         self.peers = Peers(limits)
         self.connections: set[GuardedProtocol] = set()
@@ -82,7 +88,7 @@ class Front:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class GuardedProtocol(LateTls, HttpToolsProtocol):
     """One connection."""
 
     front: Front
@@ -94,14 +100,18 @@ class GuardedProtocol(HttpToolsProtocol):
         self._allowance = self.front.allowance_of(b"")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or close it without a word."""
+        """Take the connection, or close it without a word; after its TLS handshake it is taken already."""
         super().connection_made(transport)
+        if self.handshake is not None:
+            return
         self.peer = self.client[0] if self.client else ""
-        if self.front.admit(self, self.loop):
-            self._wait(self.front.limits.head_s)
-        else:
+        if not self.front.admit(self, self.loop):
             self._refused = True
             transport.abort()
+            return
+        self._wait(self.front.limits.head_s)
+        if self.front.tls is not None:
+            self.begin_tls(self.front.tls)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""
@@ -162,7 +172,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def leave(self) -> None:
         """Close at once, whatever is under way."""
         self.front.forget(self)
-        self.transport.abort()
+        self.abort()
 
     def _wait(self, seconds: float) -> None:
         self.idle, self.deadline_s = False, self.loop.time() + seconds
