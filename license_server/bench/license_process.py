@@ -36,6 +36,8 @@ class Server:
     process: subprocess.Popen[bytes]
     host: str
     port: int
+    token: str = ""
+    """The admin token, where the server has one."""
 
     def get(self, path: str) -> bytes:
         """One request."""
@@ -59,6 +61,8 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / 100
 
     def _send(self, request: urllib.request.Request) -> bytes:
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
         with urllib.request.urlopen(request, timeout=30) as answer:
             content: bytes = answer.read()
         return content

@@ -50,6 +50,9 @@ def test_any_history(history: list[tuple[str, str, tuple[str, ...], int]]) -> No
         mig = {"MIG-1": "GPU-0", "MIG-2": "GPU-0"}
         assert set(book.in_use) == {mig.get(gpu, gpu) for one in plain.values() for gpu in one.gpus}
         assert set(book.holders) == {str(one.holder) for one in plain.values()}
+        for later in (now, now + 5 * SECOND, now + 25 * SECOND):
+            live = [one for one in plain.values() if one.expires > later]
+            assert book.live(later) == (len(live), len({mig.get(gpu, gpu) for one in live for gpu in one.gpus}))
         if number % 3 == 0:
             changes = book.take_changes()
             stored = {name: one for name, one in stored.items() if name not in changes.gone}

@@ -3,6 +3,7 @@
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,9 +144,9 @@ def test_the_log_has_where_the_server_listens(
     monkeypatch.setattr(running.gc, "set_threshold", lambda *_: None)
     monkeypatch.setattr(running.tls, "follow", lambda *_: None)
     monkeypatch.setattr(uvicorn.Config, "load", lambda _: None)
-    monkeypatch.setattr(uvicorn.Config, "ssl", None, raising=False)
     monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: used.append(sockets[0].getsockname()[1]))
-    certificate = Tls(tmp_path / "tls.crt", tmp_path / "tls.key") if scheme == "https" else None
+    read = Tls(tmp_path / "tls.crt", tmp_path / "tls.key", b"", ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    certificate = read if scheme == "https" else None
     with caplog.at_level(logging.INFO, "windlass_license"):
         assert running.serve(Settings(tmp_path / "data", {}, lease_auth=NONE), "127.0.0.1", 0, None, certificate) == 0
     assert f"listening on {scheme}://127.0.0.1:{used[0]}" in caplog.messages

@@ -35,9 +35,8 @@ class Listener:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         found = tls.read(folder)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(found.certificate, found.key)
-        self.stop = tls.follow(found, self.context, EVERY_S)
+        self.context = found.context
+        self.stop = tls.follow(found, EVERY_S)
 
     def name(self) -> str:
         """The certificate that a client sees, or why it sees none."""

@@ -44,7 +44,7 @@ def _serve(
     election = KubeLease(api_server(), lease) if lease is not None else None
     callers = Callers(api_server(), settings.pod_gpus) if settings.lease_auth == KUBERNETES else None
     limits = replace(settings.front, connections=raise_file_limit(settings.front, log.warning))
-    front = Front(limits, allowances(limits))
+    front = Front(limits, allowances(limits), tls=certificate.context if certificate else None)
     app = create_app(settings, election=election, turned_away=front.peers.turned_away, callers=callers)
     log.info(
         "trusting public keys %s; data in %s", ", ".join(sorted(settings.public_keys)) or "none", settings.data_dir
@@ -61,12 +61,10 @@ def _serve(
         access_log=False,
         proxy_headers=False,
         timeout_graceful_shutdown=10,
-        ssl_certfile=certificate.certificate if certificate else None,
-        ssl_keyfile=certificate.key if certificate else None,
     )
     config.load()
-    if certificate is not None and config.ssl is not None:
-        tls.follow(certificate, config.ssl)
+    if certificate is not None:
+        tls.follow(certificate)
     # A license of 10,000 GPUs and thousands of connections live long: looking through them would stop every request.
     gc.set_threshold(50_000, 20, 100)
     gc.freeze()

@@ -6,13 +6,13 @@ import socket
 
 import httpcore2
 import pytest
-from certificate import certify
 from hostile_hub import NAME, TOKEN, Hub, answer, on
 from windlass_download.connection import Connection, trusted
 from windlass_download.errors import UserError
 from windlass_download.hubs import HUBS, wanted_from
 from windlass_download.reach import Reach
 from windlass_download.wire import Meter, Wire
+from windlass_testbed.certificate import certify
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,14 @@
 
 `python tests/attack/guard/engine_like.py` prints its address and serves until its standard input ends. The router is
 Starlette's, as the engine's is, so a path that passes the guard is matched as the engine would match it. A POST reads
-its body as the engine does; `{"pieces": n}` is answered by n pieces of 64 KiB.
+its body as the engine does; `{"pieces": n}` is answered by n pieces of 64 KiB. With TLS_DIR, a folder with tls.crt and
+tls.key, it speaks HTTPS.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -64,7 +66,9 @@ def main() -> None:
         listener.listen(2048)
         app = application()
         app.build_middleware_stack()  # the engine, too, has its middleware before its server reads its configuration
-        config = uvicorn.Config(app, log_level="error", lifespan="on")
+        tls = os.environ.get("TLS_DIR")
+        files = {"ssl_certfile": f"{tls}/tls.crt", "ssl_keyfile": f"{tls}/tls.key"} if tls else {}
+        config = uvicorn.Config(app, log_level="error", lifespan="on", **files)
         server = uvicorn.Server(config)
 
         def stop() -> None:
@@ -72,7 +76,7 @@ def main() -> None:
             server.should_exit = True
 
         threading.Thread(target=stop, daemon=True).start()
-        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        print(f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         server.run(sockets=[listener])
 
 

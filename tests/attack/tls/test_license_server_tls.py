@@ -1,63 +1,14 @@
 """Old TLS versions and weak ciphers against a real license server: a client that offers each of them alone."""
 
-import contextlib
-import os
-import signal
 import socket
 import ssl
-import subprocess
-import sys
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from windlass_testbed.waiting import HANG_S
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from certificate import certify
-from windlass_testbed.waiting import HANG_S, wait_until
-
-PROGRAM = Path(sys.executable).parent / "windlass-license"
 WEAK = ("aNULL", "NULL", "AES128-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA", "CAMELLIA")
 OLD = (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port of a license server that speaks HTTPS with a certificate of its own."""
-    folder = tmp_path_factory.mktemp("tls")
-    certify(folder)
-    subprocess.run([PROGRAM, "keygen", "--out", folder / "keys"], check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
-    words = [
-        "serve",
-        "--lease-auth=none",
-        "--host=127.0.0.1",
-        f"--port={number}",
-        "--data",
-        folder / "data",
-        "--tls-dir",
-        folder,
-    ]
-    process = subprocess.Popen([PROGRAM, *words, "--public-key", folder / "keys/public.pem"], env=os.environ)
-    try:
-        _wait(number)
-        yield number
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(HANG_S)
-
-
-def _wait(port: int) -> None:
-    def listens() -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), HANG_S):
-            return True
-        return False
-
-    wait_until(listens, f"the license server's listening on {port}")
 
 
 def offer(version: ssl.TLSVersion, ciphers: str) -> ssl.SSLContext:

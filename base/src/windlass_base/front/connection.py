@@ -1,19 +1,23 @@
 """The HTTP connection as uvicorn speaks it, with limits in time, size and number that uvicorn does not have.
 
-The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the header, the body,
-the answer, the pause between two requests. A peer has a number of connections and of requests a second (`peers`). When
-all connections are taken, the one that waits longest without a whole request goes. The application never sees what is
-refused here.
+The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the TLS handshake and
+the first header, the body, the answer, the pause between two requests. A peer has a number of connections and of
+requests a second (`peers`). When all connections are taken, the one that waits longest without a whole request goes.
+The application never sees what is refused here.
 """
 
 import asyncio
 import json
 import resource
+import ssl
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from windlass_base.front.handshake import LateTls
 from windlass_base.front.peers import Allowance, AllowanceOf, FrontLimits, Peers
 
 SWEEP_S = 0.5
@@ -24,7 +28,12 @@ _FILES_MOST = 65_536
 _LINGER_S = 2.0
 """How long a client may take to read a refusal while it still sends."""
 _LINGER_BYTES = 2**20
-_REASONS = {413: "Content Too Large", 429: "Too Many Requests", 431: "Request Header Fields Too Large"}
+_REASONS = {
+    400: "Bad Request",
+    413: "Content Too Large",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+}
 
 
 def _document(reason: str, message: str) -> dict[str, object]:
@@ -39,10 +48,14 @@ class Front:
         limits: FrontLimits,
         allowance_of: AllowanceOf | None = None,
         document: Callable[[str, str], dict[str, object]] = _document,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`allowance_of` a request's path; `document` makes a refusal's JSON of its reason and its sentence."""
+        """`allowance_of` a request's path; `document` makes a refusal's JSON of its reason and its sentence.
+
+        With `tls` connections are encrypted; uvicorn listens without it.
+        """
         plain = Allowance(limits.body_bytes, limits.body_s, limits.answer_s)
-        self.limits, self.document = limits, document
+        self.limits, self.document, self.tls = limits, document, tls
         self.allowance_of: AllowanceOf = allowance_of or (lambda _: plain)
         self.peers = Peers(limits)
         self.connections: set[GuardedProtocol] = set()
@@ -82,7 +95,7 @@ class Front:
         self._sweeper = loop.call_later(SWEEP_S, self._sweep, loop)
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class GuardedProtocol(LateTls, HttpToolsProtocol):
     """One connection."""
 
     front: Front
@@ -91,17 +104,23 @@ class GuardedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.peer, self.deadline_s, self.idle = "", 0.0, False
         self._head_bytes, self._in_head, self._refused, self._lingering = 0, True, False, 0
+        self._refusal = b""
+        """To be sent as soon as no answer is under way."""
         self._allowance = self.front.allowance_of(b"")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, or close it without a word."""
+        """Take the connection, or close it without a word; after its TLS handshake it is taken already."""
         super().connection_made(transport)
+        if self.handshake is not None:
+            return
         self.peer = self.client[0] if self.client else ""
-        if self.front.admit(self, self.loop):
-            self._wait(self.front.limits.head_s)
-        else:
+        if not self.front.admit(self, self.loop):
             self._refused = True
             transport.abort()
+            return
+        self._wait(self.front.limits.head_s)
+        if self.front.tls is not None:
+            self.begin_tls(self.front.tls)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Make room for another."""
@@ -130,14 +149,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Refuse by size and rate before anything is read or made for the request."""
         self._in_head = False
-        self._allowance = allowance = self.front.allowance_of(self.url.partition(b"?")[0])
-        if not self.front.peers.request(self.peer, self.loop.time()):
+        if self._refused:  # an earlier request of the same piece
+            return
+        allowance = self.front.allowance_of(_path(self.url))
+        if not self.front.peers.request(self.peer, self.loop.time(), allowance.cost):
             self._refuse(429, "this address asks too often; ask again in a second")
         elif _size(self.url, self.headers) > self.front.limits.head_bytes:  # it came in one piece
             self._refuse_head()
         elif _length(self.headers) > allowance.body_bytes:
             self._refuse(413, f"the request is larger than {allowance.body_bytes / 1024:.0f} KiB")
         else:
+            self._allowance = allowance
             self._wait(allowance.body_s)
             super().on_headers_complete()
 
@@ -149,35 +171,64 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is whole: from here on its answer is what takes time."""
         if not self._refused:
-            self.deadline_s = self.loop.time() + self._allowance.answer_s
-            self.front.waiting.pop(self, None)
+            self._await_answer()
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The client takes what is left of the answer, or asks again."""
+        """The client takes what is left of the answer, or asks again; or its next request has its turn."""
         super().on_response_complete()
-        self._wait(self.front.limits.idle_s)
-        self.idle = True
+        is_closing = self.transport.is_closing()
+        if self._is_answering() and not is_closing:
+            self._await_answer()
+        elif self._refusal and not is_closing:
+            self._send_refusal()
+        else:
+            self._wait(self.front.limits.idle_s)
+            self.idle = True
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are no HTTP; inside a body they leave nothing that the request could wait for."""
+        if self._is_answering() and self.cycle.more_body:
+            self.leave()
+        else:
+            self._refuse(400, msg)
 
     def leave(self) -> None:
         """Close at once, whatever is under way."""
         self.front.forget(self)
-        self.transport.abort()
+        self.abort()
 
     def _wait(self, seconds: float) -> None:
         self.idle, self.deadline_s = False, self.loop.time() + seconds
         self.front.waiting.pop(self, None)
         self.front.waiting[self] = None
 
+    def _await_answer(self) -> None:
+        self.deadline_s = self.loop.time() + self._allowance.answer_s
+        self.front.waiting.pop(self, None)
+
+    def _is_answering(self) -> bool:
+        """Whether the newest request, which is answered last, has no whole answer yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
     def _refuse_head(self) -> None:
         self._refuse(431, f"the header is larger than {self.front.limits.head_bytes // 1024} KiB")
 
     def _refuse(self, status: int, message: str) -> None:
-        self._refused, self.deadline_s = True, self.loop.time() + _LINGER_S
+        """Read nothing more; a client takes the first answer for that of its first request, so those go before."""
+        if self._refused:
+            return
+        self._refused = True
         body = json.dumps(self.front.document(_REASONS[status].replace(" ", ""), message)).encode()
         again = b"retry-after: 1\r\n" if status == 429 else b""
         head = f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n".encode()
-        self.transport.write(head + again + f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+        self._refusal = head + again + f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+        if not self._is_answering():
+            self._send_refusal()
+
+    def _send_refusal(self) -> None:
+        self.deadline_s = self.loop.time() + _LINGER_S
+        self.transport.write(self._refusal)
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -204,6 +255,12 @@ def raise_file_limit(limits: FrontLimits, say: Callable[[str], None]) -> int:
     if possible < limits.connections:
         say(f"{soft} open files are allowed, so {possible} connections are taken instead of {limits.connections}")
     return possible
+
+
+def _path(target: bytes) -> bytes:
+    """The path as the application sees it: without the host of an absolute address, without percent signs."""
+    path: bytes = httptools.parse_url(target).path or b""
+    return unquote_to_bytes(path) if b"%" in path else path
 
 
 def _size(target: bytes, headers: list[tuple[bytes, bytes]]) -> int:

@@ -24,7 +24,7 @@ class FrontLimits:
     requests_at_once: float = 200.0
     """Of one peer after a quiet time."""
     head_s: float = 5.0
-    """From the first byte of a request to the end of its header."""
+    """From a connection's start, a TLS handshake included, or a later request's first byte, to the header's end."""
     body_s: float = 10.0
     """From the end of the header to the end of the body."""
     upload_s: float = 120.0
@@ -47,6 +47,8 @@ class Allowance:
     body_s: float
     answer_s: float
     """Infinite for a stream."""
+    cost: float = 1.0
+    """How many plain requests of a peer's rate it takes."""
 
 
 AllowanceOf = Callable[[bytes], Allowance]
@@ -85,9 +87,9 @@ class Peers:
         if (known := self._known.get(peer)) is not None:
             known.connections -= 1
 
-    def request(self, peer: str, now_s: float) -> bool:
+    def request(self, peer: str, now_s: float, cost: float = 1.0) -> bool:
         """Count a request; False when the peer asks too fast."""
-        return self._spend(self._peer(peer, now_s), now_s)
+        return self._spend(self._peer(peer, now_s), now_s, cost)
 
     def sweep(self, now_s: float) -> None:
         """Forget the peers that have no connection and their whole allowance."""
@@ -110,14 +112,14 @@ class Peers:
         if idle is not None:
             del self._known[idle]
 
-    def _spend(self, peer: _Peer, now_s: float) -> bool:
+    def _spend(self, peer: _Peer, now_s: float, cost: float = 1.0) -> bool:
         limits = self.limits
         if not limits.requests_per_s:
             return True
         gained = (now_s - peer.filled_s) * limits.requests_per_s
         peer.tokens, peer.filled_s = min(limits.requests_at_once, peer.tokens + gained), now_s
-        if peer.tokens < 1:
+        if peer.tokens < cost:
             self.turned_away["rate"] += 1
             return False
-        peer.tokens -= 1
+        peer.tokens -= cost
         return True

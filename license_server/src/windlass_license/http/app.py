@@ -1,9 +1,11 @@
 """HTTP in front of the service: paths, statuses and texts, nothing else.
 
 `POST /ls`, `GET /ls/view` and the greeting are the original manual's; `/v1/leases` is for serving pods, `/healthz`,
-`/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop.
+`/readyz` and `/metrics` for the cluster. Whatever takes longer than a moment runs in a thread, never in the event loop;
+whatever is open to everybody is made once for all who ask (`remembered`).
 """
 
+import json
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -38,8 +40,8 @@ from windlass_license.http.description import (
 )
 from windlass_license.http.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
 from windlass_license.http.metrics import Metrics
+from windlass_license.http.remembered import EachSecond, LicenseViews
 from windlass_license.http.upload import read_upload
-from windlass_license.http.view import view, view_of_numbers
 from windlass_license.http.wire import explain
 from windlass_license.license_file.answer_key import load_or_make
 from windlass_license.license_file.keys import public_pem
@@ -58,11 +60,11 @@ class LicenseApp(FastAPI):
     """The framework's application with a short way to the path that pods ask."""
 
     def __init__(self, leases: LeasePath, lifespan: Lifespan[FastAPI]) -> None:
-        # No page of the framework: it would load scripts from outside the cluster.
-        super().__init__(
-            title="Windlass license server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
-        )
+        # No page of the framework, for it would load scripts from outside the cluster; the description is made once.
+        title = "Windlass license server"
+        super().__init__(title=title, version=__version__, lifespan=lifespan, openapi_url=None)
         self._leases = leases
+        self._openapi_json = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lease requests pass the framework by."""
@@ -76,6 +78,11 @@ class LicenseApp(FastAPI):
         if self.openapi_schema is None:
             describe_leases(super().openapi())
         return super().openapi()
+
+    def openapi_json(self) -> bytes:
+        """The same as JSON, made once."""
+        self._openapi_json = self._openapi_json or json.dumps(self.openapi()).encode()
+        return self._openapi_json
 
 
 def create_app(
@@ -105,7 +112,8 @@ def create_app(
 
     leases = LeasePath(activation, metrics, int(settings.ttl.total_seconds()), callers)
     app = LicenseApp(leases, lifespan)
-    _add_probes(app, activation, metrics)
+    _add_probes(app, activation, monotonic)
+    _add_figures(app, metrics, monotonic)
     _add_license_paths(app, activation, metrics, settings)
     add_audit_path(app, activation, admin_only(settings.admin_token))
     _add_lease_paths(app, activation, leases, callers)
@@ -134,37 +142,57 @@ def _opener(settings: Settings, wall: Seconds, monotonic: Seconds) -> Callable[[
     return open_service
 
 
-def _add_probes(app: FastAPI, activation: Activation, metrics: Metrics) -> None:
+def _add_probes(app: FastAPI, activation: Activation, monotonic: Seconds) -> None:
+    store = EachSecond(lambda: _fault(activation), monotonic)
+
     @app.get("/", response_class=PlainTextResponse)
     async def greeting() -> str:
         """Say who answers; the manual's way to see that clients reach the server."""
         return GREETING
 
     @app.get("/healthz", response_class=PlainTextResponse, responses=NOT_NOW)
-    def healthz() -> str:
+    async def healthz() -> str:
         """Answer while the process works: a stand-by does, and so does a server without a license."""
         activation.check_alive()
-        try:
-            activation.active().service.check()
-        except StandByError as error:
-            return f"{error}\n"
+        fault = await store.get()
+        if isinstance(fault, StandByError):
+            return f"{fault}\n"
+        if fault is not None:
+            raise fault
         return "ok\n"
 
     @app.get("/readyz", response_class=PlainTextResponse, responses=NOT_NOW)
-    def readyz() -> str:
+    async def readyz() -> str:
         """Answer on the active replica only; requests belong there."""
         activation.active()
         return "ok\n"
 
+
+def _fault(activation: Activation) -> NotNowError | None:
+    """Why this replica cannot read its store."""
+    try:
+        activation.active().service.check()
+    except NotNowError as error:
+        return error
+    return None
+
+
+def _add_figures(app: LicenseApp, metrics: Metrics, monotonic: Seconds) -> None:
+    figures = EachSecond(metrics.text, monotonic)
+
     @app.get("/metrics", response_class=PlainTextResponse)
-    def read_metrics() -> Response:
-        """Prometheus metrics."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    async def read_metrics() -> Response:
+        """Prometheus metrics, at most a second old."""
+        return Response(await figures.get(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def read_description() -> Response:
+        return Response(app.openapi_json(), media_type="application/json")
 
 
 def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, settings: Settings) -> None:
     may_see_all = admin_only(settings.admin_token)
-    admin = Depends(may_see_all)
+    admin, views = Depends(may_see_all), LicenseViews()
 
     @app.post("/ls", response_class=PlainTextResponse, dependencies=[admin], **UPLOAD_OPERATION)
     async def upload(request: Request, allow_older: AllowOlder = False) -> Response:
@@ -184,7 +212,7 @@ def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, s
         return PlainTextResponse(f"license file successfully uploaded: {summary(license_)}\n")
 
     @app.get("/ls/answer-key", response_class=PlainTextResponse, responses=NOT_NOW)
-    def read_answer_key() -> str:
+    async def read_answer_key() -> str:
         """The public key of this server's answers, for `windlass-license issue --answer-key`."""
         return public_pem(activation.active().service.answer_key())
 
@@ -205,8 +233,7 @@ def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, s
             await may_see_all(request)
         if license_ is None:
             return PlainTextResponse(f"{NO_LICENSE}\n", 404)
-        render = view if whole else view_of_numbers
-        return Response(await run_in_threadpool(render, license_), media_type="application/yaml")
+        return Response(await views.of(license_, whole=whole), media_type="application/yaml")
 
 
 def _add_lease_paths(app: FastAPI, activation: Activation, leases: LeasePath, callers: Callers | None) -> None:

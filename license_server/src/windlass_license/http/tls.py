@@ -28,15 +28,17 @@ class Tls:
 
     certificate: Path
     key: Path
-    stamp: bytes = b""
+    stamp: bytes
     """Of the bytes that were read; changes with the files."""
+    context: ssl.SSLContext
+    """Serves what was read."""
 
 
 def read(directory: Path) -> Tls:
     """The files of a directory; SettingsError when a server could not be made with them."""
-    tls = Tls(directory / CERTIFICATE_NAME, directory / KEY_NAME)
+    certificate, key = directory / CERTIFICATE_NAME, directory / KEY_NAME
     try:
-        return Tls(tls.certificate, tls.key, _load(tls, b"")[0])
+        return _load(certificate, key)
     except OSError as error:  # ssl.SSLError is one, too
         raise SettingsError(
             f"--tls-dir {directory} has no usable {CERTIFICATE_NAME} with its {KEY_NAME}: {error}; mount a TLS Secret"
@@ -58,36 +60,32 @@ class _Newest:
         connection.context = self.context
 
 
-def follow(tls: Tls, context: ssl.SSLContext, every_s: float = LOOK_EVERY_S) -> threading.Event:
-    """Let a running server's context serve the files as they are whenever they change; set the event to stop."""
-    stop, newest = threading.Event(), _Newest(context)
+def follow(tls: Tls, every_s: float = LOOK_EVERY_S) -> threading.Event:
+    """Let the context of a running server serve the files as they are whenever they change; set the event to stop."""
+    stop, newest = threading.Event(), _Newest(tls.context)
     threading.Thread(target=_follow, args=(tls, newest, every_s, stop), name="tls", daemon=True).start()
     return stop
 
 
 def _follow(tls: Tls, newest: _Newest, every_s: float, stop: threading.Event) -> None:
-    stamp = tls.stamp
     while not stop.wait(every_s):
         try:
-            seen, context = _load(tls, stamp)
+            now = _load(tls.certificate, tls.key)
         except OSError as error:
             log.warning("the new certificate cannot be used, the old one stays: %s", error)
             continue
-        if context is not None:
-            stamp, newest.context = seen, context
+        if now.stamp != tls.stamp:
+            tls, newest.context = now, now.context
             log.info("the certificate was replaced")
 
 
-def _load(tls: Tls, known: bytes) -> tuple[bytes, ssl.SSLContext | None]:
-    """The stamp of the files, and a context with them, unless they are those of the stamp `known`."""
-    certificate, key = tls.certificate.read_bytes(), tls.key.read_bytes()
-    stamp = hashlib.sha256(certificate).digest() + hashlib.sha256(key).digest()
-    if stamp == known:
-        return stamp, None
+def _load(certificate: Path, key: Path) -> Tls:
+    certificate_bytes, key_bytes = certificate.read_bytes(), key.read_bytes()
+    stamp = hashlib.sha256(certificate_bytes).digest() + hashlib.sha256(key_bytes).digest()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with _in_memory(certificate) as certificate_file, _in_memory(key) as key_file:
+    with _in_memory(certificate_bytes) as certificate_file, _in_memory(key_bytes) as key_file:
         context.load_cert_chain(certificate_file, key_file, password=_refuse_password)
-    return stamp, context
+    return Tls(certificate, key, stamp, context)
 
 
 @contextmanager

@@ -153,10 +153,14 @@ class LeaseBook:
     def live(self, now: datetime) -> tuple[int, int]:
         """How many leases and GPUs are live at `now`, whether or not the lapsed ones were dropped yet.
 
-        Another thread than the book's own may ask.
+        The book's own counts, less what has lapsed since. Another thread than the book's own may ask.
         """
-        leases = [lease for lease in list(self._leases.values()) if lease.expires > now]
-        return len(leases), len({gpu for lease in leases for gpu in self._gpus(lease)})
+        leases, gpus = len(self._leases), len(self._in_use)
+        ended = {lease_id for end, lease_id in list(self._ends) if end <= now}
+        named = [lease for lease_id in ended if (lease := self._leases.get(lease_id)) is not None]
+        lapsed = [lease for lease in named if lease.expires <= now]
+        free = Counter(gpu for lease in lapsed for gpu in self._gpus(lease))
+        return leases - len(lapsed), gpus - sum(self._in_use[gpu] <= count for gpu, count in free.items())
 
     def take_changes(self) -> Changes:
         """What to store; the book counts anew from here."""

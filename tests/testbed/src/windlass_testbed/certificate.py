@@ -1,4 +1,4 @@
-"""A certificate that signs itself, for servers that are attacked and for servers that attack."""
+"""A certificate that signs itself, for servers of tests."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
