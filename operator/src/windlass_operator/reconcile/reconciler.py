@@ -7,7 +7,7 @@ and a second run in the same state writes nothing. `runtime/run.py` alone calls 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ import msgspec
 from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.objects.reading import is_leaving
+from windlass_api.plan.record import PLAN_ANNOTATION, recorded_plan
 
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
@@ -152,6 +153,8 @@ class Reconciler:
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
 
     async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
+        for annotation in not_believed(snapshot):
+            logger.warning("%s: %s is not believed: it holds what this operator never writes", key, annotation)
         ask = Ask(
             snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now, snapshot.has_asked_for_download
         )
@@ -265,3 +268,13 @@ class Reconciler:
             self.waiting_for_gpus.add(key)
         else:
             self.waiting_for_gpus.discard(key)
+
+
+def not_believed(snapshot: Snapshot) -> Iterator[str]:
+    """Annotations that should hold a record of an operator's and hold none; this reconcile writes them anew."""
+    front, workloads = snapshot.children.service, snapshot.children.workloads(snapshot.service.metadata.uid)
+    if front and (text := front.annotation(PLAN_ANNOTATION)) and recorded_plan(text) is None:
+        yield f"the annotation {PLAN_ANNOTATION} of Service {front.name}"
+    for row in workloads:
+        if row.annotation(earlier.RENDERED_ANNOTATION) and earlier.remembered(row) is None:
+            yield f"the annotation {earlier.RENDERED_ANNOTATION} of {row.kind} {row.name}"
