@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
-from windlass_api.objects.reading import seconds_between
+from windlass_api.plan.record import MODELS_KEPT
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import Record, living, owned_by
@@ -21,9 +21,8 @@ from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
-from windlass_operator.status.jobs import given_up, instant, made_at, terminated
+from windlass_operator.status.jobs import again_in_s, given_up, instant, made_at, terminated
 
-RETRY_FIRST_S = 60.0
 RETRY_MAX_S = 600.0
 
 
@@ -112,6 +111,4 @@ def retry_in_s(inspection: Inspection, failing_since: str, now: str) -> float:
 
     The condition's lastTransitionTime is the only memory, so a restarted operator keeps the same pace.
     """
-    finished = inspection.finished_at or now
-    wait_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, seconds_between(failing_since or finished, finished)))
-    return max(0.0, wait_s - seconds_between(finished, now))
+    return again_in_s(inspection.finished_at, failing_since, now, RETRY_MAX_S)
