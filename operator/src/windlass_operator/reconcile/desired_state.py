@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,9 +14,7 @@ from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOT
 from windlass_api.objects.records import mapped
 from windlass_api.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_api.plan.model import Plan
-from windlass_api.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
-from windlass_base.untrusted_json import parsed
-from windlass_sizing.errors import FactsError
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.cluster.decode import UNREAD
@@ -115,20 +112,6 @@ def _wanted_before(status: Mapping[str, Any]) -> int | None:
     """How many replicas the last status wanted, of a resource whose spec was not read."""
     text = str(status.get("ready") or "").rpartition("/")[2]
     return int(text) if text.isdecimal() else None
-
-
-def facts_of(inspection: Inspection) -> ModelFacts:
-    """The model's facts that the inspect Job found."""
-    try:
-        return _read_facts(inspection.text)
-    except FactsError as error:
-        reason = error.reason if error.reason == "ConfigImplausible" else "InspectFailed"
-        raise UserError(reason, str(error)) from error
-
-
-@lru_cache(MODELS_KEPT)
-def _read_facts(text: str) -> ModelFacts:
-    return ModelFacts.from_dict(parsed(text)["facts"])
 
 
 def model_sentence(service: LLMService, facts: ModelFacts) -> str:

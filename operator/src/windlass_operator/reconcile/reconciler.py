@@ -31,7 +31,6 @@ from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
 from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
-    facts_of,
     finding_of,
     model_sentence,
     must_be_allowed,
@@ -166,9 +165,9 @@ class Reconciler:
         children = snapshot.children
         found = inspections.read(live_job, children.inspect_pods, children.events, children.service)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
-        if found.state is State.FOUND:
-            outcome = await plan(self._planning, snapshot, found)
-            found = replace(found, message=model_sentence(snapshot.service, facts_of(found)))
+        if found.facts is not None:
+            outcome = await plan(self._planning, snapshot, found.facts)
+            found = replace(found, message=model_sentence(snapshot.service, found.facts))
         held = holds.of_service(
             snapshot.raw, snapshot.children, snapshot.service.spec.deployment.max_restarts, snapshot.now
         )
