@@ -29,7 +29,7 @@ from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import http_route, ingress, judge_annotations
 from windlass_operator.manifests.service import service as service_manifest
 from windlass_operator.manifests.sources import serving_mounts, sources
-from windlass_operator.manifests.volume import judge_claims, model_volume, within
+from windlass_operator.manifests.volume import allowed_node_paths, judge_claims, model_volume, within
 from windlass_operator.records.routes import expose_of
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
@@ -83,11 +83,10 @@ def _source_must_be_allowed(field: str, source: ModelSource, settings: Settings)
     path = volume.node_path
     if not path or within(path, settings.node_paths):
         return
-    allowed = ", ".join(settings.node_paths) or "none"
     raise UserError(
         "NodePathForbidden",
         f"{field} points at {PurePosixPath(path, volume.path)} of the nodes, and the Job that looks at it "
-        f"mounts {path}; this installation allows directories under: {allowed}",
+        f"mounts {path}; {allowed_node_paths(settings.node_paths)}",
     )
 
 

@@ -87,7 +87,7 @@ class Reconciler:
         self._settings = settings
         self._clock = clock
         self._served = served  # the status without what the CRD in the cluster lacks
-        self._applier = Applier(cluster)
+        self._applier = Applier(cluster, settings.node_paths)
         self._planning = Planning(cluster, settings, decide)
         self.waiting_for_gpus: set[Key] = set()
 
@@ -157,7 +157,7 @@ class Reconciler:
         ask = Ask(
             snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now, snapshot.has_asked_for_download
         )
-        stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
+        stage = await download_stage.advance(self._cluster, self._applier, self._http, self._settings, ask)
         settings = self._settings
         logs = dict(settings.job_log_env)
         job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
