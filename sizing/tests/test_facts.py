@@ -55,6 +55,19 @@ def test_facts_of_a_newer_version_are_read():
     assert ModelFacts.from_dict({**facts.to_dict(), "from_the_future": 1}) == facts
 
 
+@pytest.mark.parametrize("path", ["/etc", "/", "//etc", "..", "../x", "a/../../x", "a/..", 7, "a\n", "a" * 257])
+def test_a_base_lies_inside_the_volume(path):
+    """Pods mount it: the facts may have been written by anybody."""
+    with pytest.raises(FactsError, match=r"base_path is .* and must be"):
+        ModelFacts.from_dict({**from_config(LLAMA).to_dict(), "base_path": path})
+
+
+@pytest.mark.parametrize("path", ["base", "Qwen/Qwen2-7B", "a b/.hidden/..c", "a..b"])
+def test_a_base_may_have_any_name(path):
+    facts = ModelFacts.from_dict({**from_config(LLAMA).to_dict(), "base_path": path})
+    assert facts.base_path == path
+
+
 @pytest.mark.parametrize(("params", "text"), [(2_851_072, "2.9 M"), (99_999_999, "100.0 M"), (7_615_616_512, "7.62 B")])
 def test_sizes_read_as_people_say_them(params, text):
     assert replace(from_config(LLAMA), params=params).params_text == text

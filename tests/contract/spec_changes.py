@@ -10,7 +10,7 @@ from typing import Any
 from windlass_api.crd.rules import VLLM_ONLY
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
-from windlass_api.plan.record import PlanRecord
+from windlass_api.plan.record import PlanRecord, recorded_plan
 from windlass_api.plan.rollout import choose_rollout
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
@@ -242,6 +242,7 @@ def rendered(spec: dict[str, Any]) -> list[dict[str, Any]]:
     plan = decide(service.spec, facts_for(spec), INVENTORY)
     assert isinstance(plan, Plan), plan
     record = PlanRecord("same", plan, choose_rollout(service.spec.deployment.rollout, plan, INVENTORY), "same")
+    assert recorded_plan(record.to_text()) == record, "a plan that is not believed would be made anew at every look"
     jobs = [inspect_job(service, SETTINGS.operator_image, "IfNotPresent")]
     if service.spec.model.download:
         jobs.append(download_job([service], SETTINGS.operator_image, "IfNotPresent"))

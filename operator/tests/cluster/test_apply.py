@@ -46,7 +46,7 @@ def server():
 
 async def test_nothing_is_written_twice(server):
     """Defaults and other spellings of the API server are no difference."""
-    applier = Applier(server)
+    applier = Applier(server, ())
     assert await applier.apply(wanted(), None)
     for _ in range(3):
         assert not await applier.apply(wanted(), server.live)
@@ -54,8 +54,8 @@ async def test_nothing_is_written_twice(server):
 
 
 async def test_a_restarted_operator_learns_the_spelling_with_one_apply(server):
-    await Applier(server).apply(wanted(), None)
-    again = Applier(server)
+    await Applier(server, ()).apply(wanted(), None)
+    again = Applier(server, ())
     await again.apply(wanted(), server.live)
     await again.apply(wanted(), server.live)
     assert server.writes == 2
@@ -63,7 +63,7 @@ async def test_a_restarted_operator_learns_the_spelling_with_one_apply(server):
 
 async def test_a_new_intent_is_written(server):
     """Also one that only takes something away, which no field comparison would see."""
-    applier = Applier(server)
+    applier = Applier(server, ())
     await applier.apply(wanted(env=[{"name": "A", "value": "1"}]), None)
     assert await applier.apply(wanted(), server.live)
 
@@ -94,7 +94,7 @@ CONTAINERS = ("spec", "template", "spec", "containers")
     ids=["replicas", "image", "memory", "renamed", "gone", "annotations"],
 )
 async def test_an_edit_of_ours_is_undone(server, change):
-    applier = Applier(server)
+    applier = Applier(server, ())
     await applier.apply(wanted(), None)
     change(server.live)
     assert await applier.apply(wanted(), server.live)
@@ -110,21 +110,55 @@ async def test_an_edit_of_ours_is_undone(server, change):
     ids=["label", "other field", "sidecar"],
 )
 async def test_what_others_add_is_theirs(server, change):
-    applier = Applier(server)
+    applier = Applier(server, ())
     await applier.apply(wanted(), None)
     change(server.live)
     assert not await applier.apply(wanted(), server.live)
+
+
+NODE = [{"name": "model", "hostPath": {"path": "/models/qwen"}}]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "allowed", "path"),
+    [
+        (NODE, (), "/models/qwen"),
+        (NODE, ("/model", "/modelsecrets"), "/models/qwen"),
+        ([*NODE, {"name": "x", "hostPath": {"path": "/etc"}}], ("/models",), "/etc"),
+        ([{"name": "x", "hostPath": {"path": "/models/../etc"}}], ("/models",), "/models/../etc"),
+        ([{"name": "x", "hostPath": {"path": "//models"}}], ("/models",), "//models"),
+        ([{"name": "x", "hostPath": {"path": "models"}}], ("/models",), "models"),
+        ([{"name": "x", "hostPath": None}], ("/models",), "None"),
+    ],
+    ids=["none allowed", "beginnings of words", "the second", "up", "two slashes", "relative", "no path"],
+)
+async def test_pods_mount_no_directory_of_the_nodes_that_is_not_allowed(server, volumes, allowed, path):
+    """Neither in an object that is there, nor in one that is made; nothing is written."""
+    manifest = wanted()
+    manifest["spec"]["template"]["spec"]["volumes"] = volumes
+    applier = Applier(server, allowed)
+    for write in (applier.apply(manifest, None), applier.apply(manifest, manifest), applier.create(manifest)):
+        with pytest.raises(UserError, match=f"would mount {path} of the nodes; ") as told:
+            await write
+        assert told.value.reason == "NodePathForbidden"
+    assert server.writes == 0
+
+
+async def test_pods_mount_allowed_directories_of_the_nodes(server):
+    manifest = wanted()
+    manifest["spec"]["template"]["spec"]["volumes"] = [*NODE, {"name": "tmp", "emptyDir": {}}]
+    assert await Applier(server, ("/goosefs", "/models")).apply(manifest, None)
 
 
 async def test_a_pause_is_undone_and_no_pause_is_as_the_api_server_writes_it(server):
     """It leaves `paused: false` out: a new operator, which remembers no spelling, writes nothing."""
     manifest = wanted(resources={"requests": {"memory": "4Gi"}})
     manifest["spec"]["paused"] = False
-    await Applier(server).apply(manifest, None)
+    await Applier(server, ()).apply(manifest, None)
     del server.live["spec"]["paused"]
-    assert not await Applier(server).apply(manifest, server.live)
+    assert not await Applier(server, ()).apply(manifest, server.live)
     server.live["spec"]["paused"] = True
-    assert await Applier(server).apply(manifest, server.live)
+    assert await Applier(server, ()).apply(manifest, server.live)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +174,7 @@ async def test_what_is_not_ours_is_never_taken(server, owners, error):
     live = wanted()
     live["metadata"]["ownerReferences"] = owners
     with pytest.raises(error):
-        await Applier(server).apply(wanted(), live)
+        await Applier(server, ()).apply(wanted(), live)
     assert server.writes == 0
 
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan
+from windlass_api.plan.record import PLAN_ANNOTATION, digest_of, recorded_plan, sealed
 from windlass_operator.errors import Unavailable
 from windlass_operator.reconcile import earlier
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION, Desired, Rendered, remembered
@@ -88,6 +88,30 @@ def test_an_edited_memory_counts_for_nothing() -> None:
     said = json.loads(live["metadata"]["annotations"][RENDERED_ANNOTATION])
     said["kept"]["spec"]["containers"][0]["image"] = "server:edited"
     live["metadata"]["annotations"][RENDERED_ANNOTATION] = json.dumps(said)
+    assert remembered(parse(Deployment, live)) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kept": {}},
+        {"kept": {"spec": "x"}},
+        {"kept": {"spec": {"containers": "server"}}},
+        {"kept": {"spec": {"containers": ["server"]}}},
+        {"kept": {"spec": {"containers": [], "volumes": [7]}}},
+        {"kept": []},
+        {"generation": "3"},
+        {"generation": 10**400},
+        {"plan": None},
+    ],
+    ids=lambda wrong: repr(wrong)[:40],
+)
+def test_a_memory_of_wrong_types_counts_for_nothing(wrong) -> None:
+    """Whoever may write the annotation can make a seal that fits."""
+    live = a_workload(KEPT)
+    said = json.loads(live["metadata"]["annotations"][RENDERED_ANNOTATION]) | wrong
+    said.pop("seal")
+    live["metadata"]["annotations"][RENDERED_ANNOTATION] = sealed(said)
     assert remembered(parse(Deployment, live)) is None
 
 

@@ -58,8 +58,8 @@ class World:
         self.http = http
         self.reconciler = self.another_operator()
 
-    def another_operator(self):
-        settings = Settings("windlass/server", "1.2", "windlass/operator:1.2")
+    def another_operator(self, **settings):
+        settings = Settings("windlass/server", "1.2", "windlass/operator:1.2", **settings)
         return Reconciler(self.cluster, self.http, settings, clock=lambda: self.now)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import httpx2
 import pytest
@@ -109,7 +108,7 @@ async def test_a_node_path_needs_the_installations_leave(world):
     assert condition(world)["reason"] == "NodePathForbidden"
     assert "/models/qwen" in condition(world)["message"]
     assert world.cluster.all("Job") == []
-    world.reconciler._settings = replace(world.reconciler._settings, node_paths=("/models",))
+    world.reconciler = world.another_operator(node_paths=("/models",))
     await world.look()
     assert len(world.cluster.all("Job")) == 1
 
@@ -117,7 +116,7 @@ async def test_a_node_path_needs_the_installations_leave(world):
 @pytest.mark.parametrize("path", ["/modelsecrets/x", "/models/../etc", "/", "/models", "/models/"])
 async def test_a_neighbour_of_an_allowed_path_is_not_allowed(world, path):
     """Whole directories count, not beginnings of words; nor is the one above mounted, to see a model's neighbours."""
-    world.reconciler._settings = replace(world.reconciler._settings, node_paths=("/models",))
+    world.reconciler = world.another_operator(node_paths=("/models",))
     world.put_service(model={"id": "m", "source": {"hostPath": {"path": path}}})
     await world.look()
     assert condition(world)["reason"] in ("NodePathForbidden", "Rejected")

@@ -47,10 +47,14 @@ def test_a_deep_message_is_a_failed_job():
 
 
 @pytest.mark.parametrize("module", [inspection, download], ids=["inspection", "download"])
-def test_a_time_that_somebody_wrote_over_does_not_stop_the_next_try(module):
-    kept = {module.RESULT_ANNOTATION: "x", module.FINISHED_ANNOTATION: "yesterday"}
+@pytest.mark.parametrize("time", ["", "yesterday", "9999-01-01T00:00:00Z"])
+def test_a_time_that_somebody_wrote_over_does_not_stop_the_next_try(module, time):
+    """The wait is counted from the condition's own time, so that it ends."""
+    kept = {module.RESULT_ANNOTATION: "x", module.FINISHED_ANNOTATION: time}
     found = module.read(parse(Job, {"metadata": {"name": "j", "annotations": kept}}), [], [])
     assert module.retry_in_s(found, "", NOW) == 60.0
+    assert module.retry_in_s(found, NOW, "2026-01-01T00:00:40Z") == 20.0
+    assert module.retry_in_s(found, NOW, "2026-01-01T00:01:00Z") == 0.0
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e308, 10**400, -1, True, "1"])

@@ -10,8 +10,14 @@ from windlass_operator.records.pods import Pod
 from windlass_operator.records.workloads import Job
 from windlass_operator.status import inspection
 from windlass_operator.status.inspection import State, parse, retry_in_s
+from windlass_sizing.model.facts import from_config
 
-GOOD = json.dumps({"ok": True, "facts": {"architecture": "Qwen2ForCausalLM"}})
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000, "max_position_embeddings": 256,
+}  # fmt: skip
+FACTS = from_config(CONFIG)
+GOOD = json.dumps({"ok": True, "facts": FACTS.to_dict()})
 BAD = json.dumps({"ok": False, "reason": "PathNotFound", "message": "it is not there"})
 JOB = {"metadata": {"name": "j", "uid": "job-1", "creationTimestamp": "2026-01-01T00:00:00Z"}}
 
@@ -41,7 +47,7 @@ def test_no_job_has_not_begun():
 
 def test_the_facts_are_read_from_the_pod():
     found = read(JOB, [a_pod(GOOD)], [])
-    assert (found.state, found.facts) == (State.FOUND, {"architecture": "Qwen2ForCausalLM"})
+    assert (found.state, found.facts) == (State.FOUND, FACTS)
     assert found.finished_at == "2026-01-01T00:01:00Z"
 
 
@@ -75,6 +81,29 @@ def test_a_message_that_is_not_ours_is_a_failed_inspection(text):
     found = parse(text, "")
     assert (found.state, found.reason) == (State.FAILED, "InspectFailed")
     assert found.message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason", "word"),
+    [
+        ({"base_path": "/etc"}, "InspectFailed", "base_path"),
+        ({"hidden_size": "64"}, "InspectFailed", "hidden_size"),
+        ({"is_adapter": 1}, "InspectFailed", "is_adapter"),
+        ({"quantization_bits": float("nan")}, "InspectFailed", "quantization_bits"),
+        ({"params": 10**30}, "ConfigImplausible", "params"),
+        ({"draft": []}, "InspectFailed", "draft"),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_facts_that_no_model_has_are_a_failed_inspection(wrong, reason, word):
+    """The sentence names the annotation that is not believed; the Job runs again after its wait."""
+    text = json.dumps({"ok": True, "facts": {**FACTS.to_dict(), **wrong}})
+    job = {"kind": "Job", "metadata": {**JOB["metadata"], "annotations": {inspection.RESULT_ANNOTATION: text}}}
+    found = read(job, [], [])
+    assert (found.state, found.reason, found.facts) == (State.FAILED, reason, None)
+    assert found.message.startswith(f"the annotation {inspection.RESULT_ANNOTATION} of Job j is not believed: ")
+    assert word in found.message
+    assert read(JOB, [a_pod(text)], []).message.startswith("the answer of the inspect Job is not believed: ")
 
 
 def test_a_pod_that_failed_is_tried_again_by_the_job_first():

@@ -1,17 +1,38 @@
 """The values of planning: what the cluster has, what was decided, and why not.
 
 `decide.py` makes them, `manifests/` and `status/` read them. Nothing here reads a cluster, a file or a clock.
+A plan is kept in an annotation that others may write, so its fields carry bounds, by which `record.py` decodes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
+
+from windlass_api.crd.base import GPUS_MAX, QUANTITY_PATTERN
+from windlass_api.crd.pods import NODES_MAX
+from windlass_api.crd.rules import KEY_MAX
 
 GPU_RESOURCE = "nvidia.com/gpu"
 MIG_RESOURCE_PREFIX = "nvidia.com/mig-"  # where a node has slices of several kinds, each kind is a resource
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 RAY, NATIVE = "Ray", "Native"
+# Bounds of a plan's fields: those of the CRD, in `spec` and in `status.plan`, and of Kubernetes.
+GIB_MAX = 2**24  # 16 PiB: the seconds that such weights take to load are still an int32
+Cards = Annotated[int, Meta(ge=1, le=GPUS_MAX)]
+Gib = Annotated[float, Meta(ge=0, le=GIB_MAX)]
+Mib = Annotated[int, Meta(ge=0, le=1024 * GIB_MAX)]
+Quantity = Annotated[str, Meta(pattern=QUANTITY_PATTERN, max_length=32)]
+Label = Annotated[str, Meta(max_length=63)]
+LabelKey = Annotated[str, Meta(max_length=KEY_MAX)]
+NodeSelector = Annotated[tuple[tuple[LabelKey, Label], ...], Meta(max_length=32)]
+Group = Annotated[str, Meta(pattern=rf"^({RAY}|{NATIVE})$")]
+Sentences = Annotated[tuple[Annotated[str, Meta(max_length=1024)], ...], Meta(max_length=32)]
+HostParts = Annotated[tuple[tuple[Annotated[str, Meta(max_length=64)], Gib], ...], Meta(max_length=32)]
+Cores = Annotated[int, Meta(ge=0, le=1024)]
 
 
 def product_label(resource: str) -> str:
@@ -72,39 +93,40 @@ class Plan:
     What is asked of a node (`cpu`, `memory`, `shm`) is of one pod: a replica has one on each of its nodes.
     """
 
-    gpus: int  # tp × pp × sp × workers; 0 = served on the CPU
-    tp: int
-    pp: int
-    nodes: int
-    gpu_type: str | None  # short name (L20); None on the CPU
-    max_model_len: int
-    dtype: str
-    quantization: str | None
-    gpu_memory_utilization_percent: int
+    gpus: Annotated[int, Meta(ge=0, le=GPUS_MAX)]  # tp × pp × sp × workers; 0 = served on the CPU
+    tp: Cards
+    pp: Cards
+    nodes: Annotated[int, Meta(ge=1, le=NODES_MAX)]
+    gpu_type: Label | None  # short name (L20); None on the CPU
+    max_model_len: Annotated[int, Meta(ge=1, le=16_777_216)]
+    dtype: Annotated[str, Meta(max_length=32)]
+    quantization: Annotated[str, Meta(max_length=64)] | None
+    gpu_memory_utilization_percent: Annotated[int, Meta(ge=0, le=100)]
     enforce_eager: bool
-    weights_gib: float
-    kv_gib: float
-    required_gib: float
-    seed_required_gib: float
-    cpu: str  # Kubernetes quantities, ready for the pod
-    memory: str
-    shm: str
-    node_selector: tuple[tuple[str, str], ...] = ()
-    group: str | None = None  # what joins several nodes: RAY or NATIVE; None for one node
-    workers: int = 1  # equal engines in the pod
-    overhead_gib: float = 0.0  # of one card: what the engine itself takes
-    per_gpu_gib: float = 0.0  # of one card: what it must have
-    card_gib: float | None = None  # of one card: what it has; None when nobody knows
-    alternatives: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
-    because: tuple[str, ...] = ()
-    resource: str = GPU_RESOURCE  # by which a pod asks for the GPUs
-    host_parts: tuple[tuple[str, float], ...] = ()  # what the pod's memory is the sum of: names and GiB
-    sp: int = 1  # times tp × pp cards that share each long prompt; each has all weights and the whole KV cache
-    base: str = ""  # path of an adapter's base on the model's volume, where it was found there
-    prefix_offload_mib: int = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
-    draft_threads: int = 0  # cores of each engine that draft, by spec.engine.speculation.runsOn
-    api_processes: int = 1  # behind one port, by the pod's processors; a number of the user's own is none of it
+    weights_gib: Gib
+    kv_gib: Gib
+    required_gib: Gib
+    seed_required_gib: Gib
+    cpu: Quantity  # of Kubernetes, ready for the pod, as the next two
+    memory: Quantity
+    shm: Quantity
+    node_selector: NodeSelector = ()
+    group: Group | None = None  # what joins several nodes: RAY or NATIVE; None for one node
+    workers: Annotated[int, Meta(ge=1, le=64)] = 1  # equal engines in the pod
+    overhead_gib: Gib = 0.0  # of one card: what the engine itself takes
+    per_gpu_gib: Gib = 0.0  # of one card: what it must have
+    card_gib: Gib | None = None  # of one card: what it has; None when nobody knows
+    alternatives: Sentences = ()
+    advice: Sentences = ()
+    because: Sentences = ()
+    resource: LabelKey = GPU_RESOURCE  # by which a pod asks for the GPUs
+    host_parts: HostParts = ()  # what the pod's memory is the sum of: names and GiB
+    sp: Cards = 1  # times tp × pp cards that share each long prompt; each has all weights and the whole KV cache
+    base: Annotated[str, Meta(max_length=1024)] = ""  # of an adapter: path on the model's volume, where it was found
+    prefix_offload_mib: Mib = 0  # host memory of a pod for evicted prefixes, by spec.engine.prefixOffload
+    draft_threads: Cores = 0  # cores of each engine that draft, by spec.engine.speculation.runsOn
+    # Processes behind one port, by the pod's processors; a number of the user's own is none of it.
+    api_processes: Annotated[int, Meta(ge=1, le=1024)] = 1
 
     def summary(self) -> str:
         """One line for a condition message and an Event."""

@@ -10,11 +10,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from windlass_base.untrusted_json import parsed
-from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.model.facts import ModelFacts, stays_inside
 
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.model import Plan
@@ -26,6 +27,7 @@ LATER = ("resource", "host_parts", "base", "prefix_offload_mib", "sp", "draft_th
 # Fields that records of older operators lack. They are left out where they have their default, so that such a record
 # stays the plan in force, and an older operator reads the new one.
 LATER_FIELDS = {field.name: field.default for field in fields(Plan) if field.name in LATER}
+Digest = Annotated[str, Meta(max_length=64)]
 MODELS_KEPT = 256  # of which the words are kept: several services often serve one model
 # Parts of the spec that no figure depends on; of the image only its family counts.
 NOT_PLANNED_FROM: Any = {
@@ -38,15 +40,16 @@ NOT_PLANNED_FROM: Any = {
 class PlanRecord:
     """A plan, the digest of what it was made from, and how its pods are being replaced."""
 
-    digest: str
+    digest: Digest
     plan: Plan
-    rollout: str = ""  # Surge or Replace, chosen when the pods last changed
-    pods: str = ""  # the digest of these pods
+    rollout: Annotated[str, Meta(max_length=16)] = ""  # Surge or Replace, chosen when the pods last changed
+    pods: Digest = ""  # of these pods
 
     def to_text(self) -> str:
-        """The annotation's text; one spelling only, and a seal that breaks when somebody edits it."""
-        record = {"digest": self.digest, "plan": _plan_fields(self.plan), "rollout": self.rollout, "pods": self.pods}
-        return _json({**record, SEAL: digest_of(record)}).decode()
+        """The annotation's text; one spelling only."""
+        return sealed(
+            {"digest": self.digest, "plan": _plan_fields(self.plan), "rollout": self.rollout, "pods": self.pods}
+        )
 
     def to_status(self) -> dict[str, object]:
         """`status.plan` of the resource."""
@@ -84,23 +87,31 @@ def _json(value: object) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
+def sealed(fields: Mapping[str, Any]) -> str:
+    """The text of an annotation, with a digest that shows an edit. Whoever may write the annotation can make one."""
+    return _json({**fields, SEAL: digest_of(fields)}).decode()
+
+
+def unsealed(text: str) -> dict[str, Any] | None:
+    """The fields that `sealed` wrote, of any types; None for any other text."""
+    fields = parsed(text)
+    return fields if isinstance(fields, dict) and fields.pop(SEAL, None) == digest_of(fields) else None
+
+
 def recorded_plan(text: str) -> PlanRecord | None:
-    """The plan that the annotation holds; None when it holds none, or one of another version or hand."""
-    data = parsed(text)
+    """The plan that the annotation holds; None when it holds none, one of another version, or one that cannot be."""
+    data = unsealed(text)
     try:
-        if data.pop(SEAL) != digest_of(data):
-            return None
-        values = {key: _frozen(value) for key, value in data["plan"].items()}
-        known = PlanRecord(data["digest"], Plan(**values), data["rollout"], data["pods"])
-        return known if _whole(values) else None
-    except (KeyError, TypeError, AttributeError):
+        record = msgspec.convert(data, PlanRecord)
+    except msgspec.ValidationError:
         return None
+    return record if data and _whole(data["plan"]) and stays_inside(record.plan.base) else None
+
+
+def as_recorded(plan: Plan) -> Plan:
+    """The plan as its record gives it back; msgspec.ValidationError names the figure that no plan can have."""
+    return msgspec.convert(msgspec.to_builtins(plan), Plan)
 
 
 def _whole(values: Mapping[str, Any]) -> bool:
     return values.keys() | LATER_FIELDS.keys() == set(PLAN_FIELDS)
-
-
-def _frozen(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """JSON's lists back as tuples."""
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value

@@ -1,5 +1,8 @@
 """Applies owned objects, and only when something differs: steady state is zero requests that write.
 
+Every object with pods goes through `Applier`, so that none of them mounts a directory of the nodes that the
+installation does not allow, whatever it was rendered from.
+
 Two signs that an apply is due. The hash of our last intent, kept in an annotation, differs: we want something else.
 Or a field of ours reads differently in the live object: someone edited it. What the API server itself rewrites (a
 quantity's spelling) would look like such an edit for ever; `Applier` remembers what it made of our last apply.
@@ -8,7 +11,7 @@ quantity's spelling) would look like such an edit for ever; `Applier` remembers 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +20,7 @@ from windlass_api.crd.v1alpha1 import KIND
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import InvalidError, Retry, UserError
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.manifests.volume import allowed_node_paths, mounted_node_paths, within
 
 APPLIED_ANNOTATION = "serving.windlass.dev/applied"
 SEEN_S = 1.0  # until what another has made is read as well
@@ -91,14 +95,19 @@ def _by_key(rows: list[Any], key: str) -> dict[object, Any]:
 
 
 class Applier:
-    """Applies manifests of one cluster, remembering the API server's spelling of each."""
+    """Applies manifests of one cluster, remembering the API server's spelling of each.
 
-    def __init__(self, cluster: Cluster) -> None:
+    `node_paths` are the directories of the nodes below which pods may mount.
+    """
+
+    def __init__(self, cluster: Cluster, node_paths: Sequence[str]) -> None:
         self._cluster = cluster
+        self._node_paths = node_paths
         self._spelling: dict[tuple[str, str, str], str] = {}  # digests, of the few objects that are spelled otherwise
 
     async def apply(self, manifest: Manifest, live: Mapping[str, Any] | None) -> bool:
         """Bring the object to what the manifest says; returns whether a write was needed."""
+        must_mount_allowed(manifest, self._node_paths)
         wanted = stamped(manifest)
         if live is not None:
             must_be_ours(wanted, live)
@@ -107,6 +116,11 @@ class Applier:
         answer = await self._apply(wanted, live)
         self._remember(wanted, project(answer, wanted))
         return True
+
+    async def create(self, manifest: Manifest) -> None:
+        """Make an object that is never changed, such as a Job of several owners; one that is there already stays."""
+        must_mount_allowed(manifest, self._node_paths)
+        await self._cluster.create(manifest)
 
     def _remember(self, wanted: Manifest, seen: object) -> None:
         if seen == wanted:
@@ -152,6 +166,17 @@ def _digest(value: object) -> str:
 def _key(manifest: Manifest) -> tuple[str, str, str]:
     meta = manifest["metadata"]
     return (str(manifest["kind"]), str(meta["namespace"]), str(meta["name"]))
+
+
+def must_mount_allowed(manifest: Manifest, allowed: Sequence[str]) -> None:
+    """UserError when pods of the object would mount a directory of the nodes that is not below an allowed one."""
+    for path in mounted_node_paths(manifest):
+        if not within(path, allowed):
+            raise UserError(
+                "NodePathForbidden",
+                f"the pods of {manifest['kind']} {manifest['metadata']['name']} would mount {path} of the nodes; "
+                f"{allowed_node_paths(allowed)}",
+            )
 
 
 def must_be_ours(wanted: Manifest, live: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ One row a kind of source; a new kind is a new row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,6 +18,8 @@ from windlass_api.crd.model import (
     NfsSource,
     PvcSource,
 )
+from windlass_api.objects.reading import dig
+from windlass_api.objects.records import listed, mapped
 
 from windlass_operator.manifests.metadata import Manifest
 
@@ -122,3 +124,15 @@ def within(path: str, prefixes: Iterable[str]) -> bool:
     """Whether a directory of the node lies under one of the allowed prefixes; a path that goes up never does."""
     place = PurePosixPath(path)
     return ".." not in place.parts and any(place.is_relative_to(prefix) for prefix in prefixes)
+
+
+def mounted_node_paths(manifest: Manifest) -> Iterator[str]:
+    """The directories of the node that the pods of a rendered object mount; none where it has no pods."""
+    for volume in listed(dig(manifest, "spec", "template", "spec", "volumes")):
+        if "hostPath" in volume:
+            yield str(mapped(volume["hostPath"]).get("path"))
+
+
+def allowed_node_paths(prefixes: Sequence[str]) -> str:
+    """The end of a sentence that refuses a directory of the nodes."""
+    return f"this installation allows directories under: {', '.join(prefixes) or 'none'}"

@@ -16,6 +16,7 @@ import msgspec
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
+from windlass_api.plan.record import as_recorded
 from windlass_sizing.model.facts import ModelFacts
 
 LENGTH_BYTES = 4  # before each message, big-endian
@@ -47,9 +48,9 @@ def answer(question: Question) -> Answer:
     try:
         spec, facts = LLMServiceSpec.model_validate(question.spec), ModelFacts.from_dict(question.facts)
         decided = decide(spec, facts, question.inventory or Inventory(), keep=question.keep)
+        return Answer(refusal=decided) if isinstance(decided, Refusal) else Answer(plan=as_recorded(decided))
     except Exception as error:  # whatever a spec or facts make it do, it is told of this one question
         return Answer(error=f"{type(error).__name__}: {error}"[:1024])
-    return Answer(refusal=decided) if isinstance(decided, Refusal) else Answer(plan=decided)
 
 
 def framed(message: object) -> bytes:

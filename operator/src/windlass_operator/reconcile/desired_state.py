@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,9 +14,7 @@ from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOT
 from windlass_api.objects.records import mapped
 from windlass_api.plan.args import DEEPSPEED, container_command, engine_variables
 from windlass_api.plan.model import Plan
-from windlass_api.plan.record import MODELS_KEPT, PLAN_ANNOTATION, PlanRecord, digest_of
-from windlass_base.untrusted_json import parsed
-from windlass_sizing.errors import FactsError
+from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, digest_of
 from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.cluster.decode import UNREAD
@@ -32,7 +29,7 @@ from windlass_operator.manifests.pod import PodShape, pod_template
 from windlass_operator.manifests.route import http_route, ingress, judge_annotations
 from windlass_operator.manifests.service import service as service_manifest
 from windlass_operator.manifests.sources import serving_mounts, sources
-from windlass_operator.manifests.volume import judge_claims, model_volume, within
+from windlass_operator.manifests.volume import allowed_node_paths, judge_claims, model_volume, within
 from windlass_operator.records.routes import expose_of
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
@@ -86,11 +83,10 @@ def _source_must_be_allowed(field: str, source: ModelSource, settings: Settings)
     path = volume.node_path
     if not path or within(path, settings.node_paths):
         return
-    allowed = ", ".join(settings.node_paths) or "none"
     raise UserError(
         "NodePathForbidden",
         f"{field} points at {PurePosixPath(path, volume.path)} of the nodes, and the Job that looks at it "
-        f"mounts {path}; this installation allows directories under: {allowed}",
+        f"mounts {path}; {allowed_node_paths(settings.node_paths)}",
     )
 
 
@@ -115,20 +111,6 @@ def _wanted_before(status: Mapping[str, Any]) -> int | None:
     """How many replicas the last status wanted, of a resource whose spec was not read."""
     text = str(status.get("ready") or "").rpartition("/")[2]
     return int(text) if text.isdecimal() else None
-
-
-def facts_of(inspection: Inspection) -> ModelFacts:
-    """The model's facts that the inspect Job found."""
-    try:
-        return _read_facts(inspection.text)
-    except FactsError as error:
-        reason = error.reason if error.reason == "ConfigImplausible" else "InspectFailed"
-        raise UserError(reason, str(error)) from error
-
-
-@lru_cache(MODELS_KEPT)
-def _read_facts(text: str) -> ModelFacts:
-    return ModelFacts.from_dict(parsed(text)["facts"])
 
 
 def model_sentence(service: LLMService, facts: ModelFacts) -> str:

@@ -16,6 +16,7 @@ from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.names import COMPONENT_LABEL
 from windlass_base.untrusted_json import parsed
 
+from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
@@ -71,7 +72,9 @@ class Ask:
 
 
 @spans.stage("download")
-async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings, ask: Ask) -> DownloadStage:
+async def advance(
+    cluster: Cluster, applier: Applier, http: httpx2.AsyncClient, settings: Settings, ask: Ask
+) -> DownloadStage:
     """Keep the Job that the download needs, and say how far it is."""
     if ask.service.spec.model.download is None:
         if ask.has_asked:
@@ -82,7 +85,7 @@ async def advance(cluster: Cluster, http: httpx2.AsyncClient, settings: Settings
     if job is None:
         sharers = await _sharers(cluster, ask.service)
         environment = dict((*settings.download_env, *settings.job_log_env))
-        await cluster.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
+        await applier.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
     if job is None or job.is_leaving:
         return _stage_of(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)

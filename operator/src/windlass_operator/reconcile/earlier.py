@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
+from windlass_api.crd.status import GENERATION_MAX
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.plan.record import SEAL, PlanRecord, digest_of, plan_digest
-from windlass_base.untrusted_json import parsed
+from windlass_api.plan.record import PlanRecord, digest_of, plan_digest, sealed, unsealed
 
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.pod import RESTARTED_ANNOTATION
@@ -31,7 +32,7 @@ NOT_OF_THE_PODS = {"replicas", "suspend"}
 class Rendered:
     """The record in a workload's annotation: what its template was rendered from."""
 
-    generation: int
+    generation: Annotated[int, msgspec.Meta(ge=0, le=GENERATION_MAX)]
     operator: str  # image of the operator
     plan: str  # digest of the plan
     template: str  # digest of the template that this operator rendered, whether or not it is in the cluster
@@ -41,8 +42,20 @@ class Rendered:
 
     def to_text(self) -> str:
         """The text of the annotation: sorted JSON with a digest, so that an edit shows."""
-        fields = msgspec.to_builtins(self)
-        return msgspec.json.encode({**fields, SEAL: digest_of(fields)}, order="sorted").decode()
+        return sealed(msgspec.to_builtins(self))
+
+
+class KeptSpec(msgspec.Struct):
+    """The lists of a kept template's pod that are read."""
+
+    containers: list[dict[str, Any]]
+    volumes: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class KeptTemplate(msgspec.Struct):
+    """The shape of a kept template."""
+
+    spec: KeptSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +71,15 @@ class Desired:
 
 
 def remembered(live: Workload | None) -> Rendered | None:
-    """The record of a workload; None where it is missing, as in version 0.1.0, or was edited."""
-    fields = parsed(live.annotation(RENDERED_ANNOTATION) if live else "")
-    if not isinstance(fields, dict) or fields.pop(SEAL, None) != digest_of(fields):
-        return None
+    """The record of a workload; None where it is missing, as in version 0.1.0, or was edited, or cannot be."""
+    fields = unsealed(live.annotation(RENDERED_ANNOTATION) if live else "")
     try:
-        return msgspec.convert(fields, Rendered)
+        record = msgspec.convert(fields, Rendered)
+        if record.kept is not None:
+            msgspec.convert(record.kept, KeptTemplate)
     except msgspec.ValidationError:
         return None
+    return record
 
 
 def desired(snapshot: Snapshot, record: PlanRecord, before: PlanRecord | None, operator: str, pods: str) -> Desired:
@@ -170,5 +184,4 @@ def kept_images(workloads: Iterable[Workload]) -> tuple[str, ...]:
 
 
 def _servers(template: Manifest) -> list[Manifest]:
-    rows = (template.get("spec") or {}).get("containers") or ()
-    return [row for row in rows if row.get("name") == "server"]
+    return [row for row in template["spec"]["containers"] if row.get("name") == "server"]

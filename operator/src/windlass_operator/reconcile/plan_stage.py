@@ -9,18 +9,18 @@ from windlass_api.objects.inventory import inventory
 from windlass_api.plan.model import Inventory, Placement, Plan, Refusal
 from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_api.plan.rollout import choose_rollout
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import UserError
 from windlass_operator.planner.process import Question, answer
 from windlass_operator.reconcile import earlier
-from windlass_operator.reconcile.desired_state import facts_of, pods_digest, with_rollout
+from windlass_operator.reconcile.desired_state import pods_digest, with_rollout
 from windlass_operator.reconcile.snapshot import Snapshot
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
 from windlass_operator.status.conditions import Verdict
-from windlass_operator.status.inspection import Inspection
 
 Decide = Callable[[str, Question], Awaitable[Plan | Refusal]]  # for a namespace
 
@@ -53,12 +53,12 @@ async def in_place(_namespace: str, question: Question) -> Plan | Refusal:
 
 
 @spans.stage("plan")
-async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
+async def plan(by: Planning, snapshot: Snapshot, facts: ModelFacts) -> Outcome:
     """The plan for the model that was found, and how its pods are replaced."""
     service = snapshot.children.service
     before = recorded_plan(service.annotation(PLAN_ANNOTATION) if service else "")
     same = before is not None and earlier.unchanged(snapshot, by.settings.operator_image)
-    outcome = await _decided(by, snapshot, found, before, same)
+    outcome = await _decided(by, snapshot, facts, before, same)
     if outcome.record is None:
         return outcome
     if same and before is not None and outcome.record.plan == before.plan:
@@ -67,10 +67,9 @@ async def plan(by: Planning, snapshot: Snapshot, found: Inspection) -> Outcome:
 
 
 async def _decided(
-    by: Planning, snapshot: Snapshot, found: Inspection, before: PlanRecord | None, same: bool
+    by: Planning, snapshot: Snapshot, facts: ModelFacts, before: PlanRecord | None, same: bool
 ) -> Outcome:
     """`same` is whether another operator made the plan for this very service: it may count its inputs otherwise."""
-    facts = facts_of(found)
     digest = inputs_digest(snapshot.service, facts)
     kept = replace(before, digest=digest) if before is not None and (same or before.digest == digest) else None
     if kept is not None and not snapshot.cannot_be_placed:

@@ -7,7 +7,7 @@ and a second run in the same state writes nothing. `runtime/run.py` alone calls 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ import msgspec
 from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.objects.reading import is_leaving
+from windlass_api.plan.record import PLAN_ANNOTATION, recorded_plan
 
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.events import record
@@ -30,7 +31,6 @@ from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.manifests.metadata import Manifest, selector_text
 from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
-    facts_of,
     finding_of,
     model_sentence,
     must_be_allowed,
@@ -87,7 +87,7 @@ class Reconciler:
         self._settings = settings
         self._clock = clock
         self._served = served  # the status without what the CRD in the cluster lacks
-        self._applier = Applier(cluster)
+        self._applier = Applier(cluster, settings.node_paths)
         self._planning = Planning(cluster, settings, decide)
         self.waiting_for_gpus: set[Key] = set()
 
@@ -152,10 +152,12 @@ class Reconciler:
         return await read_children(self._cluster, meta.namespace, meta.name, meta.uid, place, now)
 
     async def _bring_about(self, key: Key, snapshot: Snapshot) -> float | None:
+        for annotation in not_believed(snapshot):
+            logger.warning("%s: %s is not believed: it holds what this operator never writes", key, annotation)
         ask = Ask(
             snapshot.service, snapshot.children, snapshot.failing_since, snapshot.now, snapshot.has_asked_for_download
         )
-        stage = await download_stage.advance(self._cluster, self._http, self._settings, ask)
+        stage = await download_stage.advance(self._cluster, self._applier, self._http, self._settings, ask)
         settings = self._settings
         logs = dict(settings.job_log_env)
         job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
@@ -163,9 +165,9 @@ class Reconciler:
         children = snapshot.children
         found = inspections.read(live_job, children.inspect_pods, children.events, children.service)
         outcome, routes_known = Outcome(c.unknown("Planning")), True
-        if found.state is State.FOUND:
-            outcome = await plan(self._planning, snapshot, found)
-            found = replace(found, message=model_sentence(snapshot.service, facts_of(found)))
+        if found.facts is not None:
+            outcome = await plan(self._planning, snapshot, found.facts)
+            found = replace(found, message=model_sentence(snapshot.service, found.facts))
         held = holds.of_service(
             snapshot.raw, snapshot.children, snapshot.service.spec.deployment.max_restarts, snapshot.now
         )
@@ -265,3 +267,13 @@ class Reconciler:
             self.waiting_for_gpus.add(key)
         else:
             self.waiting_for_gpus.discard(key)
+
+
+def not_believed(snapshot: Snapshot) -> Iterator[str]:
+    """Annotations that should hold a record of an operator's and hold none; this reconcile writes them anew."""
+    front, workloads = snapshot.children.service, snapshot.children.workloads(snapshot.service.metadata.uid)
+    if front and (text := front.annotation(PLAN_ANNOTATION)) and recorded_plan(text) is None:
+        yield f"the annotation {PLAN_ANNOTATION} of Service {front.name}"
+    for row in workloads:
+        if row.annotation(earlier.RENDERED_ANNOTATION) and earlier.remembered(row) is None:
+            yield f"the annotation {earlier.RENDERED_ANNOTATION} of {row.kind} {row.name}"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from windlass_api.objects.reading import seconds_between
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import living, owned_by
@@ -20,7 +19,7 @@ from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
-from windlass_operator.status.jobs import given_up, instant, terminated
+from windlass_operator.status.jobs import again_in_s, given_up, instant, terminated
 
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
@@ -28,7 +27,7 @@ COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
 REMAINING = "remainingSeconds"
 COUNT_MAX, REMAINING_MAX = 2**62, 2**31 - 1
 TEXT_MAX = 2048
-RETRY_FIRST_S, RETRY_MAX_S = 60.0, 1800.0
+RETRY_MAX_S = 1800.0
 GIB, MIB = 1 << 30, 1 << 20
 
 
@@ -128,9 +127,7 @@ def retry_in_s(download: Download, failing_since: str, now: str) -> float:
 
     The wait grows with the time that the condition has been failing, from one minute to half an hour.
     """
-    finished_at = download.finished_at or now
-    wait_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, seconds_between(failing_since or finished_at, finished_at)))
-    return max(0.0, wait_s - seconds_between(finished_at, now))
+    return again_in_s(download.finished_at, failing_since, now, RETRY_MAX_S)
 
 
 def _summary(done: Mapping[str, Any]) -> str:

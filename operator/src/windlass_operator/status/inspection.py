@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import lru_cache
 
 from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
-from windlass_api.objects.reading import seconds_between
+from windlass_api.plan.record import MODELS_KEPT
 from windlass_base.untrusted_json import parsed
+from windlass_sizing.errors import FactsError
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_operator.records.base import Record, living, owned_by
 from windlass_operator.records.pods import Event, Pod
@@ -21,9 +23,8 @@ from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import creation_refused, diagnose
-from windlass_operator.status.jobs import given_up, instant, made_at, terminated
+from windlass_operator.status.jobs import again_in_s, given_up, instant, made_at, terminated
 
-RETRY_FIRST_S = 60.0
 RETRY_MAX_S = 600.0
 
 
@@ -43,7 +44,7 @@ class Inspection:
     state: State
     reason: str
     message: str
-    facts: Mapping[str, Any] | None = None
+    facts: ModelFacts | None = None  # of a model that was FOUND
     text: str = ""
     finished_at: str = ""
 
@@ -58,7 +59,8 @@ def read(job: Job | None, pods: Iterable[Pod], events: Iterable[Event], service:
     for keeper in (job, *((service,) if service and keeps(service, job) else ())):
         kept = keeper.annotation(RESULT_ANNOTATION)
         if kept:
-            return parse(kept, instant(keeper.annotation(FINISHED_ANNOTATION)))
+            where = f"the annotation {RESULT_ANNOTATION} of {keeper.kind} {keeper.name}"
+            return parse(kept, instant(keeper.annotation(FINISHED_ANNOTATION)), where)
     mine = owned_by(pods, job.uid)
     for pod in living(mine):
         ended = terminated(pod)
@@ -94,17 +96,26 @@ def _overdue(finished_at: str) -> Inspection:
     return Inspection(State.FAILED, "InspectOverdue", words, finished_at=finished_at)
 
 
-def parse(text: str, finished_at: str) -> Inspection:
-    """The finding in a termination message; a text that is not ours is a failed inspection."""
+def parse(text: str, finished_at: str, where: str = "the answer of the inspect Job") -> Inspection:
+    """The finding in a termination message or in an annotation; a text that is not ours is a failed inspection."""
     data = parsed(text)
     if not isinstance(data, Mapping):
         words = cut(text, 512) or "it left no message"
         message = f"the inspect Job ended without an answer: {words}"
         return Inspection(State.FAILED, "InspectFailed", message, text=text, finished_at=finished_at)
     if data.get("ok") is True and isinstance(data.get("facts"), Mapping):
-        return Inspection(State.FOUND, "ModelFound", "", data["facts"], text, finished_at)
+        try:
+            return Inspection(State.FOUND, "ModelFound", "", _facts(text), text, finished_at)
+        except FactsError as error:
+            reason = error.reason if error.reason == "ConfigImplausible" else "InspectFailed"
+            return Inspection(State.FAILED, reason, f"{where} is not believed: {error}", None, text, finished_at)
     reason = reasons.known(str(data.get("reason")), "InspectFailed")
     return Inspection(State.FAILED, reason, str(data.get("message") or reason), None, text, finished_at)
+
+
+@lru_cache(MODELS_KEPT)
+def _facts(text: str) -> ModelFacts:
+    return ModelFacts.from_dict(parsed(text)["facts"])
 
 
 def retry_in_s(inspection: Inspection, failing_since: str, now: str) -> float:
@@ -112,6 +123,4 @@ def retry_in_s(inspection: Inspection, failing_since: str, now: str) -> float:
 
     The condition's lastTransitionTime is the only memory, so a restarted operator keeps the same pace.
     """
-    finished = inspection.finished_at or now
-    wait_s = min(RETRY_MAX_S, max(RETRY_FIRST_S, seconds_between(failing_since or finished, finished)))
-    return max(0.0, wait_s - seconds_between(finished, now))
+    return again_in_s(inspection.finished_at, failing_since, now, RETRY_MAX_S)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from windlass_api.objects.reading import seconds_between
+
 from windlass_operator.records.pods import Pod, Terminated
 from windlass_operator.records.workloads import Job
+
+RETRY_FIRST_S = 60.0
 
 
 def terminated(pod: Pod) -> Terminated | None:
@@ -30,3 +34,14 @@ def instant(text: str) -> str:
         return text if datetime.fromisoformat(text.replace("Z", "+00:00")).tzinfo else ""
     except ValueError:
         return ""
+
+
+def again_in_s(finished_at: str, failing_since: str, now: str, most_s: float) -> float:
+    """Seconds until a failed Job is made anew: the wait grows with the time that its condition has been failing.
+
+    An annotation may keep `finished_at`. One that is missing, or yet to come, counts as the beginning of the failing.
+    """
+    if not finished_at or seconds_between(now, finished_at):
+        finished_at = failing_since or now
+    wait_s = min(most_s, max(RETRY_FIRST_S, seconds_between(failing_since or finished_at, finished_at)))
+    return max(0.0, wait_s - seconds_between(finished_at, now))

@@ -72,7 +72,7 @@ ROWS = (
     Reason("NameTaken", "an object of this name exists and is not ours", "rename the LLMService or delete that object"),
     Reason(
         "NodePathForbidden",
-        "the source is a directory of the nodes that this installation does not allow",
+        "the source, or a volume of the pods, is a directory of the nodes that this installation does not allow",
         "use a PersistentVolumeClaim, or have the chart's value nodePaths name the directory",
     ),
     # The model's directory, found by the inspect Job.
@@ -110,7 +110,7 @@ ROWS = (
         "what drafts does not fit the served model",
         "do what the message says: correct spec.engine.speculation's method, source, tokens or runsOn",
     ),
-    Reason("InspectFailed", "the inspect Job ended without an answer", "read its logs; it is tried again by itself"),
+    Reason("InspectFailed", "the inspect Job gave no answer to believe", "read its logs; it is tried again by itself"),
     Reason("InspectOverdue", "reading the model's files takes too long", "look at the volume; it is tried again"),
     # The download that fills the volume first.
     Reason("Downloading", "a Job fetches the model from its hub", "watch status.download", NORMAL),

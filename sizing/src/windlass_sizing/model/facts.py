@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import PurePosixPath
 from typing import Any
 
 from windlass_sizing.errors import FactsError
@@ -42,6 +43,7 @@ KINDS: Mapping[str, tuple[Any, str]] = {
     "str": (str, f"a printable text of at most {TEXT_MAX} characters"),
     "bool": (bool, "true or false"),
 }
+INSIDE_WORDS = 'a path inside the volume, relative and without ".."'
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,16 @@ def _must_be_possible(name: str, value: object) -> None:
         words = f"{words} from {least} to {limit_of(name).most}"
     if isinstance(value, str):
         right = right and len(value) <= TEXT_MAX and value.isprintable()
+        if name == "base_path":
+            right, words = right and stays_inside(value), f"{words}, {INSIDE_WORDS}"
     if not right:
         raise FactsError(f"model facts cannot be right: {name} is {shown(value)} and must be {words}")
+
+
+def stays_inside(path: str) -> bool:
+    """Whether a path leads nowhere but below the directory that it is joined to, links aside."""
+    place = PurePosixPath(path)
+    return not place.is_absolute() and ".." not in place.parts
 
 
 def from_config(
