@@ -48,7 +48,6 @@ async def serving(port: int, paths: Paths, limits: FrontLimits = SMALL) -> Async
     """Serve on all addresses until left; OSError when the port is taken."""
     front, state = Front(limits), ServerState()
     way = guarded(front)
-    way = guarded(front)
     config = Config(_application(paths), http=way, ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
     protocol = partial(way, config=config, server_state=state, app_state={})
