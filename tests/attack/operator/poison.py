@@ -11,7 +11,7 @@ from windlass_sizing.model.facts import from_config
 
 DEEP_LEVELS = 985  # the recursion limit of Python less what the operator's own calls take
 DEEP = "{nested}"  # stands for the nested object, which Python itself cannot write
-# etcd takes 1.5 MiB. In few texts: of ten thousands of fields the API server itself would be busy for minutes.
+# etcd takes 1.5 MiB. In few texts, which the API server checks fast.
 LARGE_BYTES, LARGE_TEXT = 1_250_000, 12_500
 HEADS = 1_000_000_000_039  # a prime: nothing divides it, so a loop over its divisors comes to its end
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
