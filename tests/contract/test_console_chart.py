@@ -209,4 +209,5 @@ def test_the_license_servers_policy_lets_the_api_server_in_where_it_is_named(hel
         + helm("template", "windlass", str(CHART), values={"console": {"enabled": True}}).stdout
     )
     selected = [one["spec"]["podSelector"] for one in documents(both) if one["kind"] == "NetworkPolicy"]
-    assert [one["matchLabels"]["app.kubernetes.io/name"] for one in selected] == ["windlass-console"]
+    names = {one["matchLabels"]["app.kubernetes.io/name"] for one in selected}
+    assert names == {"windlass-console", "windlass-operator"}

@@ -33,6 +33,7 @@ BAD_VALUES = {
     "an annotation without a domain": ({"admission": {"ingressAnnotations": ["*"]}}, "ingressAnnotations"),
     "an interval that is none": ({"metrics": {"serviceMonitor": {"interval": "soon"}}}, "interval"),
     "a digest that is none": ({"image": {"digest": "latest"}}, "digest"),
+    "a runbook's page with a quote": ({"metrics": {"rules": {"runbookUrl": 'https://docs.example/"'}}}, "runbookUrl"),
     "a typo in global": ({"global": {"repositry": "r"}}, "repositry"),
     "a typo in resources": ({"resources": {"limts": {"cpu": 1}}}, "limts"),
     "a resource that is none": ({"resources": {"limits": {"memroy": "1Gi"}}}, "memroy"),
