@@ -6,6 +6,7 @@ Each is sent to a console in a process of its own before a real API server. The 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -243,7 +244,8 @@ def test_no_path_leads_anywhere_else(prefixed: Attacked, drawn: str, below: str)
     assert answer.status in (200, 307, 400, 401, 404), (path, answer.raw[:300])
     assert b"\nx-evil" not in head.lower(), path
     if b"content-security-policy" not in head.lower():  # refused as no HTTP, before any application
-        assert (answer.status, body) == (400, b"Invalid HTTP request received."), path
+        refusal = {"error": "Invalid HTTP request received.", "reason": "BadRequest", "fields": []}
+        assert (answer.status, json.loads(body)) == (400, refusal), path
     if answer.status == 307:
         assert f"\r\nlocation: {PREFIX}/\r\n" in (head + b"\r\n").decode().lower(), path
     assert b"def " not in body, path
