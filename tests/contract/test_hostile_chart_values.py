@@ -30,7 +30,7 @@ EVERYTHING: dict[str, dict[str, Any]] = {
     },
     "windlass-license-server": {},
 }
-"""What makes each chart write all of its objects."""
+"""Values with which each chart writes all of its objects."""
 
 Keys = tuple[str, ...]
 

@@ -126,7 +126,7 @@ def test_every_node_path_of_every_field_is_seen(source: str | None) -> None:
 
 @given(st.lists(st.sampled_from(["", ".", "..", "a", "b c", "..a", "/", "//", "~"]), max_size=6).map("/".join))
 def test_a_base_that_is_believed_lies_within_the_directory_that_was_looked_at(base: str) -> None:
-    """Whatever path facts or a plan name."""
+    """Any path that facts or a plan may name."""
     for kind, source in ON_NODES.items():
         spec = merged(BASE, {"model": {"source": {kind: source}}})
         service = parse_service({"metadata": {"name": "m", "namespace": "a", "uid": "u"}, "spec": spec})

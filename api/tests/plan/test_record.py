@@ -126,7 +126,7 @@ def test_what_a_record_may_hold_the_status_may_hold():
     ids=lambda wrong: repr(wrong)[:40],
 )
 def test_what_no_plan_holds_is_no_plan(wrong):
-    """Whoever may write the annotation can make a seal that fits: types and bounds are what is believed."""
+    """A seal that fits proves nothing, since an editor of the annotation can make one: types and bounds count."""
     text = forged(**wrong)
     assert unsealed(text) is not None
     assert recorded_plan(text) is None

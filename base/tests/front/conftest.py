@@ -49,7 +49,7 @@ class Served:
 
     @staticmethod
     async def rest_of(streams: Streams) -> bytes:
-        """What comes until the server closes."""
+        """Read until the server closes."""
         received = bytearray()
         with suppress(ConnectionError):
             while piece := await streams[0].read(65536):

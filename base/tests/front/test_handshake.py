@@ -19,7 +19,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 
 async def test_a_request_behind_a_handshake_is_answered(serve, tls, trusting):
-    """It knows that it came encrypted."""
+    """Requests behind a handshake say that they came encrypted."""
     served = serve(LIMITS, tls)
     streams = await served.open(trusting)
     streams[1].write(REQUEST)
@@ -69,7 +69,7 @@ async def test_the_oldest_handshake_makes_room(serve, tls, trusting):
 
 
 async def test_bytes_that_are_no_handshake_end_it_without_a_word(serve, tls, caplog):
-    """Nothing of theirs reaches the application or the log."""
+    """Neither the application nor the log sees them."""
     caplog.set_level(logging.WARNING)
     served = serve(LIMITS, tls)
     streams = await served.open()

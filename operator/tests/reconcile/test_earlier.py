@@ -107,11 +107,11 @@ def test_an_edited_memory_counts_for_nothing() -> None:
     ids=lambda wrong: repr(wrong)[:40],
 )
 def test_a_memory_of_wrong_types_counts_for_nothing(wrong) -> None:
-    """Whoever may write the annotation can make a seal that fits."""
+    """A seal that fits proves nothing: an editor of the annotation can make one."""
     live = a_workload(KEPT)
-    said = json.loads(live["metadata"]["annotations"][RENDERED_ANNOTATION]) | wrong
-    said.pop("seal")
-    live["metadata"]["annotations"][RENDERED_ANNOTATION] = sealed(said)
+    forged = json.loads(live["metadata"]["annotations"][RENDERED_ANNOTATION]) | wrong
+    forged.pop("seal")
+    live["metadata"]["annotations"][RENDERED_ANNOTATION] = sealed(forged)
     assert remembered(parse(Deployment, live)) is None
 
 

@@ -78,7 +78,7 @@ def test_failures_back_off_up_to_a_limit_and_a_success_forgets_them():
 
 
 def test_a_namespace_has_its_share_of_the_runs():
-    """Whoever has many objects that take long keeps nobody waiting for all workers."""
+    """Many objects that take long keep no other namespace waiting for all workers."""
     schedule: Schedule[Key] = Schedule(Limits(), share=2)
     for number in range(5):
         schedule.add(Key("many", f"a-{number}"), 0.0)

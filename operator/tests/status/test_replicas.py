@@ -40,7 +40,7 @@ def test_a_replica_answers_when_every_member_is_ready(pods, ready, waits):
 
 @pytest.mark.parametrize("size", [20, 2**31 - 1])
 def test_a_message_names_a_few_of_many_members(size):
-    """Whoever may scale the StatefulSet may write any int32; a plan has at most NODES_MAX members."""
+    """Members beyond NODES_MAX are not counted: no plan has them, and the number may be any int32."""
     (words,) = count(children(stateful_sets=(a_set("q-0", size),), pods=(a_member("q-0", 0),))).waits
     members = ", ".join(f"member q-0-{index}" for index in range(1, 9))
     assert words == f"replica q-0 waits for {members}, {min(size, NODES_MAX) - 9} more"

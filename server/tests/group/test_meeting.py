@@ -230,7 +230,7 @@ async def test_strangers_are_let_go(plan: GroupPlan, sent: bytes) -> None:
 
 
 async def test_strangers_keep_no_member_out(plan: GroupPlan) -> None:
-    """Who connects and says nothing goes when there are too many."""
+    """Silent connections go when there are too many."""
     async with members(plan, 0) as (head,), AsyncExitStack() as stack:
         await wait_until_async(lambda: head.said, "the head listens")
         silent = [await asyncio.open_connection(HOST, plan.port) for _ in range(MOST_STRANGERS + 1)]

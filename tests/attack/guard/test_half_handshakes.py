@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from windlass_testbed.certificate import certify
+from windlass_testbed.connections import is_open
 from windlass_testbed.waiting import HANG_S
 
 from . import attacks
@@ -25,17 +26,6 @@ def context() -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     return made
-
-
-def is_open(line: socket.socket) -> bool:
-    """Whether the server has not closed its end."""
-    line.setblocking(False)
-    try:
-        return bool(line.recv(1))
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
 
 
 def test_half_handshakes_end_as_soon_as_silence_behind_a_handshake(tmp_path: Path, context: ssl.SSLContext) -> None:

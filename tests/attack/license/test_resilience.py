@@ -89,7 +89,7 @@ def test_refusals_push_nothing_out_of_the_audit(tmp_path: Path) -> None:
         assert held.up.memory_mib() < 128
 
 
-def test_whoever_leases_and_releases_pushes_no_grant_out(tmp_path: Path) -> None:
+def test_leases_and_releases_push_no_grant_out(tmp_path: Path) -> None:
     """M1: the grants of live leases stay, and so do the records of other namespaces."""
     with castle(tmp_path, "--audit-records", "500", "--requests-per-peer", "0") as held:
         held.license()

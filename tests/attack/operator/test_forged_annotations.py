@@ -148,9 +148,9 @@ async def test_a_forged_plan_is_no_plan(world, wrong, caplog):
     notes[PLAN_ANNOTATION] = sealed({**fields, "plan": {**fields["plan"], **wrong}})
     caplog.clear()
     await world.look()
-    told = [row.getMessage() for row in caplog.records if "not believed" in row.getMessage()]
-    assert len(told) == 1
-    assert f"the annotation {PLAN_ANNOTATION} of Service qwen is not believed" in told[0]
+    warnings = [row.getMessage() for row in caplog.records if "not believed" in row.getMessage()]
+    assert len(warnings) == 1
+    assert f"the annotation {PLAN_ANNOTATION} of Service qwen is not believed" in warnings[0]
     assert annotations(world, "Service")[PLAN_ANNOTATION] == plan
     assert world.cluster.one("Deployment", "qwen") == before
     assert await at_rest(world)

@@ -1,4 +1,4 @@
-"""What stops an operator for all namespaces without poison in a spec: a large number, half requests at its ports."""
+"""Attacks on all namespaces without poison in a spec: a large number in an object, half requests at the ports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def a_stateful_set(owner: str, uid: str) -> dict:
 
 
 def test_a_number_of_an_object_is_no_work(api, folder: Path, cluster):
-    """One StatefulSet of twenty million replicas, with a pod that answers, so that the others are missed."""
+    """A StatefulSet of twenty million replicas counts as one replica of the service."""
     with running(folder, api) as (alive, health, port):
         wait_until(lambda: answers(port, "/readyz"), "the operator is ready")
         assert cluster.create(f"{GROUP}/namespaces/bad/llmservices", poison.service("a"))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from windlass_testbed.connections import is_open
 from windlass_testbed.waiting import HANG_S, wait_until
 
 PER_PEER = 64
@@ -54,17 +55,6 @@ def turned_away(port: int, limit: str) -> float:
     row = f'windlass_license_turned_away_total{{limit="{limit}"}} '
     looks = (get(port, "/metrics").partition(row)[2].partition("\n")[0] for _ in itertools.count())
     return float(wait_until(lambda: next(looks), "figures for a healthy pod", look_s=LOOK_S))
-
-
-def is_open(line: socket.socket) -> bool:
-    """Whether the server has not closed its end."""
-    line.setblocking(False)
-    try:
-        return bool(line.recv(1))
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("sent", HALVES, ids=["nothing", "a byte", "half a hello"])

@@ -32,7 +32,7 @@ BACKLOG = 128
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a path says."""
+    """Text, status and type of the answer of a path."""
 
     text: str
     status: int = 200
@@ -44,16 +44,16 @@ Paths = Mapping[str, Callable[[], Answer]]
 
 
 @asynccontextmanager
-async def serving(port: int, paths: Paths, limits: FrontLimits = SMALL) -> AsyncIterator[Front]:
-    """Serve on all addresses until left; OSError when the port is taken."""
-    front, state = Front(limits), ServerState()
+async def serving(port: int, paths: Paths) -> AsyncIterator[None]:
+    """Serve on all addresses, within SMALL, until left; OSError when the port is taken."""
+    front, state = Front(SMALL), ServerState()
     way = guarded(front)
     config = Config(_application(paths), http=way, ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
     protocol = partial(way, config=config, server_state=state, app_state={})
     server = await asyncio.get_running_loop().create_server(protocol, sock=_listening(port), backlog=BACKLOG)
     try:
-        yield front
+        yield
     finally:
         server.close()
         for one in tuple(front.connections):

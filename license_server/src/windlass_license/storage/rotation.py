@@ -1,7 +1,7 @@
 """Keeps every ring of the audit log within its bounds: its oldest records make room, some hundreds at a time.
 
-Whoever may lease and release can write grants without end. So a namespace that holds much of its ring makes room first,
-with its own records, and what is told of a lease stays while the lease lives, as long as there is anything else.
+Leasing and releasing in a loop writes grants without end. So a namespace that writes much makes room first, with its
+own records; and the records of a lease stay while the lease lives, as long as there are others.
 """
 
 from collections import Counter, deque
