@@ -5,6 +5,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
+from os.path import commonprefix
 
 import httpx
 from windlass.lookahead.store import tokenizer_of
@@ -12,7 +13,7 @@ from windlass_lookahead import CacheFileError, LookaheadCache, Options
 from windlass_testbed.paths import REPOSITORY
 from windlass_testbed.waiting import wait_until
 
-ENTRIES, CONTEXT = 200_000, 7
+ENTRIES, CONTEXT, DRAFT_TOKENS = 200_000, 7, 8
 QUESTIONS = (
     "What does os.path.join do?",
     "And math.sqrt?",
@@ -98,9 +99,16 @@ def empty_cache():
     return LookaheadCache(Options(cache_size=ENTRIES, turbo_match_length=CONTEXT, voc_size=vocabulary()))
 
 
-def entries(file):
-    """What a server would read of the file."""
+def drafted_tokens(file, answer):
+    """How many tokens of an answer a server that has read the file would draft rightly, behind the first few."""
     cache = empty_cache()
     with contextlib.suppress(CacheFileError):
         cache.load(file, tokenizer())
-    return cache.entries
+    cache.begin("", answer[:CONTEXT])
+    place, right = CONTEXT, 0
+    while place < len(answer):
+        draft = cache.propose([""], [DRAFT_TOKENS])[0].tokens
+        accepted = len(commonprefix([draft, answer[place:]]))
+        cache.accept([""], [answer[place : place + accepted + 1]])
+        place, right = place + accepted + 1, right + accepted
+    return right
