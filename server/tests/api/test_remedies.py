@@ -117,8 +117,9 @@ def test_half_a_surrogate_pair_is_no_character() -> None:
 def test_what_is_kept_of_a_body() -> None:
     """Whether it is bound to a grammar, and whether it names another host."""
     plain = rewrite(b'{"model": "demo"}', CHAT, ApiSettings())
-    assert (plain.model, plain.is_bound, plain.fetches) == ("demo", False, False)
-    assert rewrite(b'{"structured_outputs": {"regex": "a"}}', CHAT, ApiSettings()).is_bound
+    assert (plain.model, plain.bindings, plain.fetches) == ("demo", (), False)
+    bound = rewrite(b'{"structured_outputs": {"regex": "a"}, "tools": [{}], "text": {}}', CHAT, ApiSettings())
+    assert bound.bindings == ("structured_outputs", "tools")
     inline = b'{"messages": [{"role": "user", "content": [{"image_url": "data:image/png;base64,AAAA"}]}]}'
     assert not rewrite(inline, CHAT, ApiSettings()).fetches
     other = inline.replace(b"data:image/png;base64,AAAA", b"https://a.example/")

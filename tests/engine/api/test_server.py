@@ -4,6 +4,7 @@ import json
 import re
 
 import httpx
+import jsonschema
 import openai
 import pytest
 
@@ -36,6 +37,10 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
+INTEGER = {"type": "integer", "minimum": 0.5, "maximum": 3}
+FOUR = {"allOf": [{"type": "integer", "minimum": 4}, {"type": "integer", "maximum": 4}]}
+"""Xgrammar keeps neither, guidance both."""
+INTEGERS = {"type": "object", "properties": {"weight": INTEGER}, "required": ["weight"]}
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +125,33 @@ class TestAnswers:
             model="demo", messages=asked, temperature=0, max_tokens=60, response_format=shape
         )
         assert json.loads(answer.choices[0].message.content) == {"name": "Anna", "age": 30}
+
+    def test_schemas_and_forced_tool_calls_do_not_depend_on_their_order(self, http):
+        """Requests of two grammar engines in turn; `../grammars` has every order behind a fresh start."""
+        function = {"name": "find", "parameters": PERSON}
+        tool = {"tools": [{"type": "function", "function": function}], "tool_choice": "required"}
+        for schema in (INTEGER, FOUR, INTEGER):
+            shape = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
+            answer = chat(http, response_format=shape)
+            assert answer.status_code == 200, answer.text
+            jsonschema.validate(json.loads(answer.json()["choices"][0]["message"]["content"]), schema)
+            answer = chat(http, **tool, max_tokens=200)
+            assert answer.status_code == 200, answer.text
+            (call,) = answer.json()["choices"][0]["message"]["tool_calls"]
+            jsonschema.validate(json.loads(call["function"]["arguments"]), PERSON)
+
+    @pytest.mark.parametrize(
+        ("function", "status"),
+        [({"parameters": INTEGERS}, 200), ({"parameters": INTEGERS, "strict": True}, 400), ({}, 200)],
+        ids=["left out", "strict", "no parameters"],
+    )
+    def test_a_tool_that_xgrammar_cannot_keep_is_refused_only_where_it_is_strict(self, http, function, status):
+        """It stands beside one that is kept."""
+        functions = ({"name": "weigh", **function}, {"name": "find", "parameters": PERSON})
+        tools = [{"type": "function", "function": one} for one in functions]
+        for choice in ("auto", "required"):
+            answer = chat(http, tools=tools, tool_choice=choice, max_tokens=200)
+            assert answer.status_code == status, answer.text
 
     def test_an_adapter_is_served_by_its_name(self, client):
         fields = {"prompt": "What does os.path.join do?", "max_tokens": 16, "temperature": 0}

@@ -4,8 +4,7 @@ import contextlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from itertools import zip_longest
-from os.path import commonprefix
+from itertools import takewhile, zip_longest
 
 import httpx
 from windlass.lookahead.store import tokenizer_of
@@ -108,7 +107,8 @@ def drafted_tokens(file, answer):
     place, right = CONTEXT, 0
     while place < len(answer):
         draft = cache.propose([""], [DRAFT_TOKENS])[0].tokens
-        accepted = len(commonprefix([draft, answer[place:]]))
+        pairs = zip(draft, answer[place:], strict=False)
+        accepted = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         cache.accept([""], [answer[place : place + accepted + 1]])
         place, right = place + accepted + 1, right + accepted
     return right

@@ -43,8 +43,8 @@ class Body:
 
     raw: bytes
     model: str = ""
-    is_bound: bool = False
-    """The answer is bound to a schema, a grammar or the arguments of a tool."""
+    bindings: tuple[str, ...] = ()
+    """Those of BINDING that the request fills: its answer is bound to a schema, a grammar or a tool's arguments."""
     fetches: bool = False
     """It names media on another host."""
     hides_usage: bool = False
@@ -60,9 +60,9 @@ def rewrite(raw: bytes, route: Route, settings: ApiSettings, models: tuple[str, 
     try:
         prepared = prepare(parse(raw), route, settings, models)
         hides_usage = route.stream_options and _ask_for_usage(prepared)
-        bound = any(prepared.get(name) for name in BINDING)
+        bindings = tuple(name for name in BINDING if prepared.get(name))
         text = json.dumps(prepared, ensure_ascii=False).encode()
-        return Body(text, prepared.get("model") or "", bound, media.fetches(prepared), hides_usage)
+        return Body(text, prepared.get("model") or "", bindings, media.fetches(prepared), hides_usage)
     except RecursionError:
         raise Refusal(400, "the body is nested too deeply; send a flatter JSON object") from None
     except UnicodeEncodeError:

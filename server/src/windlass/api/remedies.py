@@ -55,7 +55,7 @@ class Remedy:
     """The whole message, as a pattern."""
     becomes: int
     message: str
-    """May name {said}, {method}, {path} and {gives}."""
+    """May name {said}, {method}, {path}, {gives} and {bindings}."""
     when: Callable[[Asked], bool] = _always
 
 
@@ -69,8 +69,8 @@ REMEDIES: tuple[Remedy, ...] = (
     # What the engine has not got can be asked for by nobody: the request is wrong, the server is not.
     Remedy(501, ".*", 400, "{said}"),
     # The only word that is left of a grammar that could not be compiled.
-    Remedy(500, "Internal server error", 400, "the engine gave this request up while it made a grammar of its schema; "
-           "mend the schema's patterns, or make its lists shorter", lambda asked: asked.body.is_bound),
+    Remedy(500, "Internal server error", 400, "the engine gave this request up, most likely while it made a grammar "
+           "of {bindings}; make its patterns and lists simpler", lambda asked: bool(asked.body.bindings)),
 )  # fmt: skip
 
 
@@ -80,7 +80,10 @@ def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
     for row in REMEDIES:
         if row.status == status and re.fullmatch(row.says, message, re.DOTALL) and row.when(asked):
             path = asked.path[:LONGEST_PATH]
-            words = row.message.format(said=message, method=asked.method, path=path, gives=asked.route.gives)
+            bindings = " and ".join(asked.body.bindings)
+            words = row.message.format(
+                said=message, method=asked.method, path=path, gives=asked.route.gives, bindings=bindings
+            )
             return row.becomes, error_body(row.becomes, words)
     return status, reshaped(status, content)
 

@@ -1,0 +1,1 @@
+"""The engine's grammar engines, one for each request that needs it."""
