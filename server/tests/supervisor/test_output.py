@@ -8,6 +8,16 @@ from windlass.supervisor.output import OutputTail, cause, excerpt, refused_flags
 WORKER = "(VllmWorker-0 pid=19332) ERROR 11-21 02:52:14 [multiproc_executor.py:953] "
 MEMORY = "ValueError: Available memory on node 0 (12.84/15.21 GiB) on startup is less than desired"
 
+NO_PRIMITIVE = "Exception: could not create a primitive descriptor for the matmul primitive."
+NOTES = (
+    f"(Worker pid=1) WARNING 11-28 10:00:00 [x.py:1] Failed to create oneDNN linear, fallback. {NO_PRIMITIVE}",
+    f"WARNING:torch.distributed: {NO_PRIMITIVE}",
+    f"[rank1]:[W1129 05:04:32.240000 1 torch/x.py:29] {NO_PRIMITIVE}",
+    f"W1129 05:04:32.240000 1 torch/x.py:29] {NO_PRIMITIVE}",
+    f"INFO 11-28 10:00:00 [x.py:1] retried: {NO_PRIMITIVE}",
+)
+"""Of starts that went well."""
+
 
 def test_output_passes_through_and_is_kept_by_lines() -> None:
     """Bytes come out as they went in; pieces of lines are put together; progress bars count as lines."""
@@ -32,6 +42,8 @@ def test_output_passes_through_and_is_kept_by_lines() -> None:
             "ValidationError: max_num_batched_tokens (8) is smaller.",
         ),
         (("torch.OutOfMemoryError: CUDA out of memory. Tried",), "OutOfMemoryError: CUDA out of memory. Tried"),
+        ((*NOTES, f"{WORKER}ValueError: Call to add_lora method failed"), "ValueError: Call to add_lora method failed"),
+        (NOTES, None),
     ],
 )
 def test_cause(lines: tuple[str, ...], expected: str | None) -> None:

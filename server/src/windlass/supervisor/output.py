@@ -23,6 +23,10 @@ PEER_GONE = re.compile(r"Connection (?:closed|reset) by (?:peer|remote)|remote p
 """The cause is another machine: its part of a collective operation is gone."""
 ACCESS = re.compile(rb'INFO: +\S+ - "[A-Z]+ /')
 """One line a request: under load they would push out what went wrong."""
+MERE_NOTE = re.compile(
+    r"^(?:\([^)]*pid=\d+\) )?(?:\[rank\d+\]:)?(?:(?:WARNING|INFO|DEBUG)[ :]|\[?[WI]\d{4} \d\d:\d\d:\d\d)"
+)
+"""A line that its writer calls no error: of vLLM's and Python's loggers, or of torch's, as `[W1129 12:00:00`."""
 LOG_PREFIX = re.compile(r"^(?:\([^)]*pid=\d+\) )?(?:(?:ERROR|WARNING|INFO) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?")
 
 
@@ -72,8 +76,11 @@ def refused_flags(lines: tuple[str, ...]) -> str | None:
 
 
 def cause(lines: tuple[str, ...]) -> str | None:
-    """The first error that is no mere consequence of another, as `ValueError: …`."""
-    texts = [without_prefix(line) for line in lines]
+    """The first error that is no mere consequence of another, as `ValueError: …`.
+
+    A warning may name the error that the engine got over, as when oneDNN refuses a matrix product on some processors.
+    """
+    texts = [without_prefix(line) for line in lines if not MERE_NOTE.match(line)]
     for number, text in enumerate(texts):
         found = ERROR.search(text)
         if found is None or found[2].strip('"').startswith(CONSEQUENCES):
