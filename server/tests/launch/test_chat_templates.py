@@ -53,12 +53,53 @@ def write(path: Path, content: object) -> None:
             {"chat_template": [{"name": "default", "template": SOUND}, {"name": "tool_use", "template": BROKEN}]},
             "tokenizer_config.json",
         ),
+        ("additional_chat_templates/default.jinja", BROKEN, "additional_chat_templates/default.jinja"),
     ],
 )
 def test_a_broken_template_of_the_model_ends_the_start(model: Path, name: str, content: object, source: str) -> None:
     """Wherever it lies, with or without tools."""
+    (model / name).parent.mkdir(exist_ok=True)
     write(model / name, content)
     with pytest.raises(ChatTemplateError, match=rf"^line 2 of the chat template (in )?model/{source} cannot be"):
+        start()
+
+
+FOR_TOOLS = {"chat_template": [{"name": "tool_use", "template": SOUND}, {"name": "rag", "template": SOUND}]}
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        ({"additional_chat_templates/tool_use.jinja": SOUND}, "tool_use"),
+        (
+            {"additional_chat_templates/tool_use.jinja": SOUND, "tokenizer_config.json": {"chat_template": SOUND}},
+            "tool_use",
+        ),
+        ({"tokenizer_config.json": FOR_TOOLS}, "rag, tool_use"),
+    ],
+    ids=["folder", "folder beside another template", "list"],
+)
+def test_templates_without_a_default_end_the_start(model: Path, files: dict[str, object], names: str) -> None:
+    """The engine would refuse every chat without tools; a flag names another template, and a file is the default."""
+    (model / "additional_chat_templates").mkdir()
+    for name, content in files.items():
+        write(model / name, content)
+    with pytest.raises(ChatTemplateError, match=f"^model has chat templates for {names} and no default, so that"):
+        start()
+    start("--chat-template", SOUND)
+    if "tokenizer_config.json" not in files or len(files) > 1:
+        write(model / "chat_template.jinja", SOUND)
+        start()
+
+
+def test_a_broken_template_for_tools_is_named_by_its_own_file(model: Path) -> None:
+    """Beside a sound default."""
+    (model / "additional_chat_templates").mkdir()
+    write(model / "chat_template.jinja", SOUND)
+    write(model / "additional_chat_templates/tool_use.jinja", BROKEN)
+    with pytest.raises(
+        ChatTemplateError, match=r"^line 2 of the chat template model/additional_chat_templates/tool_use"
+    ):
         start()
 
 

@@ -27,6 +27,12 @@ def test_the_template_in_the_engines_order(tmp_path: Path) -> None:
     write(tmp_path, "chat_template.jinja", "j")
     found = checkpoint.marks(tmp_path, "")
     assert (found.template, found.file) == ("j", str(tmp_path / "chat_template.jinja"))
+    folder = tmp_path / "additional_chat_templates"
+    folder.mkdir()
+    write(folder, "tool_use.jinja", "a")
+    found = checkpoint.marks(tmp_path, "")
+    assert (found.template, found.tools_file) == ("a", str(folder / "tool_use.jinja"))
+    assert (found.plain, found.file) == ("j", str(tmp_path / "chat_template.jinja"))
 
 
 def test_the_tokens_of_every_file(tmp_path: Path) -> None:

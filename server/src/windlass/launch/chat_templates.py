@@ -10,7 +10,7 @@ from pathlib import Path
 from windlass_sizing.files import documents
 
 from windlass.doctor import engine
-from windlass.errors import UsageError
+from windlass.errors import ChatTemplateError, UsageError
 from windlass.launch.checkpoint import TEMPLATE_BYTES_MAX
 from windlass.launch.model import LaunchPlan, ModelFiles
 from windlass.launch.paths import ENGINES_TEMPLATES, IN_A_TEMPLATE, TEMPLATE
@@ -48,10 +48,19 @@ def templates(plan: LaunchPlan, model: ModelFiles) -> tuple[Template, ...]:
     if value := str(plan.value(TEMPLATE) or ""):
         template = _of_the_flag(value, _tokens(model))
         return (template, template)
-    if model.marks.is_mistral_format or not model.marks.template:
+    marks, tokens = model.marks, _tokens(model)
+    if marks.is_mistral_format:
         return ()
-    source = model.marks.file or _inside(Path(model.weights_path))
-    return tuple(Template(text, source, _tokens(model)) for text in (model.marks.plain, model.marks.template))
+    if marks.without_default:
+        raise ChatTemplateError(
+            f"{model.weights_path} has chat templates for {', '.join(marks.without_default)} and no default, so that "
+            f"the engine renders no chat without tools; add chat_template.jinja, or name one with --{TEMPLATE}"
+        )
+    if not marks.template:
+        return ()
+    inside = _inside(Path(model.weights_path))
+    rows = ((marks.plain, marks.file), (marks.template, marks.tools_file))
+    return tuple(Template(text, file or inside, tokens) for text, file in rows)
 
 
 def _of_the_flag(value: str, tokens: tuple[tuple[str, str], ...]) -> Template:

@@ -16,6 +16,8 @@ from windlass.launch.marks import Marks
 from windlass.startup.model_json import read_json
 
 TEMPLATE = "chat_template.jinja"
+ADDITIONAL = "additional_chat_templates"
+"""A folder of templates, each by the name of its file, as transformers 5 reads and writes it."""
 TEKKEN = "tekken.json"
 TEMPLATE_BYTES_MAX = 1 << 20
 """The largest published templates are near 30 KiB."""
@@ -30,16 +32,26 @@ FOR_TOOLS, DEFAULT = "tool_use", "default"
 def marks(directory: Path, architecture: str, template: Path | None = None) -> Marks:
     """The marks of a model directory; `template` is a file that takes the place of its own template."""
     tokenizer = read_json(directory / "tokenizer_config.json")
-    file = next((path for path in (template, directory / TEMPLATE) if path and path.is_file()), None)
-    inside = _text(file) if file else _inside(directory, tokenizer)
+    files = {DEFAULT: template} if template and template.is_file() else template_files(directory)
+    texts = {name: _text(file) for name, file in files.items()} or _by_name(_inside(directory, tokenizer))
+    for_tools = FOR_TOOLS if FOR_TOOLS in texts else DEFAULT
     return Marks(
         architecture,
-        template=_chosen(inside, FOR_TOOLS, DEFAULT),
-        plain=_chosen(inside, DEFAULT, FOR_TOOLS),
-        file=str(file or ""),
+        template=texts.get(for_tools, ""),
+        plain=texts.get(DEFAULT, ""),
+        file=str(files.get(DEFAULT, "")),
+        tools_file=str(files.get(for_tools, "")),
+        without_default=() if DEFAULT in texts else tuple(sorted(texts)),
         tokens=frozenset(_tokens(directory, tokenizer)),
         is_mistral_format=_is_mistral_format(directory),
     )
+
+
+def template_files(directory: Path) -> dict[str, Path]:
+    """Templates that are files of their own, by name; any goes before all that stand inside other files."""
+    files = {file.stem: file for file in sorted((directory / ADDITIONAL).glob("*.jinja"))}
+    default = directory / TEMPLATE
+    return files | ({DEFAULT: default} if default.is_file() else {})
 
 
 def _is_mistral_format(directory: Path) -> bool:
@@ -53,13 +65,13 @@ def _inside(directory: Path, tokenizer: dict[str, object]) -> object:
     return processor or tokenizer.get("chat_template")
 
 
-def _chosen(template: object, *names: str) -> str:
-    """The template by the first of these names, where there are several by name."""
-    if isinstance(template, list):
-        template = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
-    if isinstance(template, dict):
-        template = next((found for name in names if (found := template.get(name))), "")
-    return template if isinstance(template, str) else ""
+def _by_name(templates: object) -> dict[str, str]:
+    """Templates by name: a list or an object of several, or a text, which is the default."""
+    if isinstance(templates, list):
+        templates = {one.get("name"): one.get("template") for one in templates if isinstance(one, dict)}
+    if not isinstance(templates, dict):
+        templates = {DEFAULT: templates}
+    return {str(name): text for name, text in templates.items() if text and isinstance(text, str)}
 
 
 def _text(path: Path) -> str:

@@ -27,9 +27,13 @@ class Marks:
     template: str = ""
     """The chat template that is rendered for a request with tools."""
     plain: str = ""
-    """The one for a request without tools; mostly the same."""
+    """The default, for a request without tools; mostly the same."""
     file: str = ""
-    """Where that template lies, when it is a file of its own."""
+    """Where `plain` lies, when it is a file of its own."""
+    tools_file: str = ""
+    """Where `template` lies, when it is a file of its own."""
+    without_default: tuple[str, ...] = ()
+    """The names of several templates none of which is the default: the engine then renders no chat without tools."""
     tokens: frozenset[str] = frozenset()
     """Added and special tokens of the tokenizer."""
     is_mistral_format: bool = False

@@ -117,8 +117,8 @@ def _architecture(config: dict[str, object]) -> str:
 
 
 def _has_chat_template(directory: Path) -> bool:
-    beside = any((directory / name).is_file() for name in ("chat_template.jinja", "chat_template.json"))
-    return beside or bool(read_json(directory / "tokenizer_config.json").get("chat_template"))
+    beside = checkpoint.template_files(directory) or (directory / "chat_template.json").is_file()
+    return bool(beside or read_json(directory / "tokenizer_config.json").get("chat_template"))
 
 
 def _generation(directory: Path, config: dict[str, object]) -> dict[str, object]:
