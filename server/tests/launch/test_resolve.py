@@ -41,6 +41,13 @@ def test_defaults(flag: str, expected: str | None) -> None:
     assert expected == engine_value(launch(), flag)
 
 
+def test_two_models_are_refused() -> None:
+    """A word and a flag that name one directory are fine, whatever they stand beside."""
+    with pytest.raises(UsageError, match=r"^two models are named, stray and --model /m; leave one of them out$"):
+        launch("stray --model /m")
+    assert engine_value(launch("/m --port 1 --model-path /m"), "--model") == "/m"
+
+
 @pytest.mark.parametrize("switch", ["--enable-prefix-caching", "--trust-remote-code", "--no-enforce-eager"])
 def test_default_switches(switch: str) -> None:
     """S6, S8, S15: prefix caching and trust are on, eager mode is off."""

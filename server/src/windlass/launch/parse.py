@@ -29,9 +29,14 @@ class CommandLine:
 
 
 def parse(words: tuple[str, ...]) -> CommandLine:
-    """Split the words; a first word that is no flag is the model directory, as with `vllm serve`."""
+    """Split the words; a first word that is no flag is the model directory, as with `vllm serve`.
+
+    UsageError where `--model` names another.
+    """
     if words and not words[0].startswith("-"):
         line = split(words[1:], BY_NAME)
+        if (other := line.said.get("model", words[0])) != words[0]:
+            raise UsageError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
         return replace(line, said={"model": words[0], **line.said})
     return split(words, BY_NAME)
 
