@@ -31,7 +31,7 @@ HEAD = """\
 Each of these ends at once, before a license, a GPU or a port is taken, with one sentence on standard error and an
 [exit code](exit-codes.md). `model` is a directory with the configuration of a model of 4 attention heads and 4,096
 tokens. In a pod the sentence is in `status.failure` too. A chart's values are checked by helm before anything is
-installed: a misspelled one is refused wherever it stands. [Valid specs that failed](findings.md) once have a page too.
+installed: a misspelled one is refused wherever it stands.
 
 `source <(windlass completion bash)` lets the shell complete commands, options, and the flags of `run` with the
 engine's (`zsh` and `fish` too); `kubectl windlass completion` does it for the plug-in.
