@@ -38,7 +38,7 @@ env: sync ## print the environment of the cluster: eval "$$(make env)"
 	@$(BED) env
 
 ##@ Change
-.PHONY: sync fmt check crds charts golden docs lock version images images-gpu
+.PHONY: sync fmt check crds charts golden docs lock version images images-gpu push
 sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
@@ -72,6 +72,8 @@ images: sync ## build the project's images and print their tags
 	@$(BED) images
 images-gpu: sync ## build the GPU images from Debian and the package index, and check them without a GPU: 20 GB, not in the gate
 	@$(BED) images-gpu
+push: sync ## push the images to REGISTRY=registry.example.com/team and print their digests; GPU=1 with the images for GPUs
+	@$(BED) push '$(REGISTRY)' $(if $(GPU),--gpu)
 
 ##@ Release
 .PHONY: release demo-release upgrade-live upgrade-licenses

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from windlass_testbed import cluster, daemon, demo, deploy, golang, gpu_images, machine, process, serving
+from windlass_testbed import cluster, daemon, demo, deploy, golang, gpu_images, machine, process, push, serving
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, paths
 from windlass_testbed.release import make, site, version
@@ -67,6 +67,10 @@ def _images_gpu(arguments: argparse.Namespace) -> None:
         gpu_images.make(paths())
 
 
+def _push(arguments: argparse.Namespace) -> None:
+    push.push(paths(), arguments.registry, gpu=arguments.gpu)
+
+
 def _release(arguments: argparse.Namespace) -> None:
     make.make(paths(), gpu="gpu" in arguments.words)
 
@@ -118,6 +122,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int | None], str]] = {
         _during,
         "run a command with our container engine up and the serving image built; WINDLASS_KEEP=1 keeps it",
     ),
+    "push": (_push, "push the images of this checkout to a registry, and print their digests"),
     "release": (_release, "make every artefact of the commit into dist/; `release gpu` with the images for GPUs"),
     "demo-release": (_demo_release, "install what is in dist/ from a registry of the site, without egress"),
     "version": (_version, "print the version, or write another one into every place that holds it"),
@@ -133,6 +138,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = commands.add_parser(name, help=text, description=text)
         if name == "tool":
             sub.add_argument("name", nargs="*", help="etcd, kube-apiserver, helm, … (default: those of an API server)")
+        if name == "push":
+            sub.add_argument("registry", help="registry and path, as registry.example.com/team")
+            sub.add_argument("--gpu", action="store_true", help="the images for GPUs too")
         if name in ("python", "during", "images-gpu", "release", "version"):
             sub.add_argument("words", nargs=argparse.REMAINDER, help="the program and its arguments")
     arguments = parser.parse_args(argv)

@@ -29,6 +29,9 @@ Try next (after `eval "$(make env)"`):
   kubectl scale llm demo --replicas=2    a second replica
   make chat                              talk to it
   make demo-delete                       delete the service, the charts and the cluster
+The console (docs/how-to/run-console.md), then http://localhost:8080:
+  helm upgrade windlass charts/windlass -n windlass-system --reset-then-reuse-values --set console.enabled=true
+  kubectl -n windlass-system port-forward service/windlass-console 8080:80
 """
 
 

@@ -94,6 +94,8 @@ def install_charts(paths: Paths, deployed: Deployed) -> None:
     # The cluster's GPUs are simulated: every pod runs the image for CPUs.
     values += [f"server.image.{key}={server}" for key in ("repository", "cpuRepository")]
     values += [f"server.image.version={version}"]
+    console, tag = charts.repository_and_tag(deployed["console"])
+    values += [f"console.image.repository={console}", f"console.image.tag={tag}"]
     charts.Release(paths, SYSTEM_NAMESPACE, "windlass").install(values)
 
 

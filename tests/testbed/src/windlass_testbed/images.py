@@ -7,7 +7,7 @@ from pathlib import Path
 from windlass_testbed import content, rootfs, scratch_images
 from windlass_testbed.daemon import docker
 from windlass_testbed.paths import REPOSITORY, Paths
-from windlass_testbed.process import say
+from windlass_testbed.process import working
 from windlass_testbed.versions import DEBIAN_SUITE, DEBIAN_SUITE_GPU
 
 CA_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt",)
@@ -99,8 +99,8 @@ def ensure(paths: Paths, name: str) -> str:
     if not scratch_images.exists(paths, wanted):
         base = ensure(paths, image.base)
         build = ensure(paths, image.build) if image.build else ""
-        say(f"  building {wanted}")
-        _build(paths, image, wanted, ((image.base_argument, base), ("BUILD_IMAGE", build)))
+        with working(f"building {wanted}"):
+            _build(paths, image, wanted, ((image.base_argument, base), ("BUILD_IMAGE", build)))
     return wanted
 
 

@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,17 +37,72 @@ HINTS: tuple[Hint, ...] = (
 )
 
 
-def say(text: str) -> None:
-    """Print one line of progress at once."""
-    print(text, flush=True)
+class Progress:
+    """What this program says while it works: its lines, and what it is at whenever a minute passes without one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_line = clock()
+        self._work: dict[str, tuple[float, Callable[[], str]]] = {}
+        self._lock = threading.Lock()
+
+    def say(self, text: str) -> None:
+        """Print one line at once."""
+        with self._lock:
+            self._last_line = self._clock()
+            print(text, flush=True)
+
+    @contextmanager
+    def working(self, title: str, detail: Callable[[], str] = str) -> Iterator[None]:
+        """Name work that may take minutes, and print its seconds when it is done; `detail` tells how far it is."""
+        self.say(f"  {title} …")
+        started = self._clock()
+        with self._lock:
+            self._work[title] = (started, detail)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._work[title]
+        self.say(f"  {title}: {self._clock() - started:.0f} s")
+
+    def remind(self) -> None:
+        """Print what is under way, when nothing was printed for a minute."""
+        now = self._clock()
+        with self._lock:
+            rows = dict(self._work) if now - self._last_line >= SILENCE_S_MAX else {}
+        if rows:
+            lines = (f"{title}, {_minutes(now - at)}{' ' + detail()}".rstrip() for title, (at, detail) in rows.items())
+            self.say(f"  … still {'; '.join(lines)}")
+
+
+SILENCE_S_MAX = 60
+PROGRESS = Progress()
+say = PROGRESS.say
+working = PROGRESS.working
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
 @contextmanager
 def phase(title: str) -> Iterator[None]:
-    """Print the title, run the block, then print its seconds."""
+    """Print the title, run the block, then print its seconds; a minute is never without a line."""
     say(f"▸ {title} …")
-    started = time.monotonic()
-    yield
+    started, over = time.monotonic(), threading.Event()
+
+    def remind() -> None:
+        while not over.wait(1):
+            PROGRESS.remind()
+
+    reminding = threading.Thread(target=remind, daemon=True)
+    reminding.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reminding.join()
     say(f"  {title}: {time.monotonic() - started:.0f} s")
 
 
@@ -66,16 +122,19 @@ def run(
 ) -> str:
     """Run a program to its end and return its standard output.
 
-    Output is appended to the log of that name. Raises BedError with the known cause, or the last lines, on failure.
+    The command is appended to the log of that name when it starts, its output when it ends. Raises BedError with the
+    known cause, or the last lines, on failure.
     """
     logs = paths().logs
     logs.mkdir(parents=True, exist_ok=True)
     words = [str(word) for word in command]
+    with (logs / f"{log}.log").open("a") as file:
+        file.write(f"$ {' '.join(words)}\n")
     done = subprocess.run(
         words, capture_output=True, text=True, errors="replace", env=_merged(env), cwd=cwd, input=stdin, check=False
     )
     with (logs / f"{log}.log").open("a") as file:
-        file.write(f"$ {' '.join(words)}\n{done.stdout[-200_000:]}{done.stderr[-200_000:]}\n")
+        file.write(f"{done.stdout[-200_000:]}{done.stderr[-200_000:]}\n")
     if done.returncode:
         raise BedError(failure(words, done.returncode, done.stdout + done.stderr, logs / f"{log}.log"))
     return done.stdout
