@@ -24,7 +24,7 @@ LOCK_GPU := $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emi
 ##@ Use
 .PHONY: help demo chat demo-delete cluster cluster-delete env
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {gsub(/\$$\$$/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 demo: sync ## from a bare machine to a streamed answer of a served model
 	@$(BED) demo
 chat: sync ## talk to the demo's service

@@ -14,6 +14,13 @@ CHAT = ROUTES["/v1/chat/completions"]
 GAVE_UP = b'{"error":{"message":"Internal server error","type":"InternalServerError","param":null,"code":500}}'
 NO_IMAGES = b'{"error":{"message":"demo is not a multimodal model","type":"BadRequestError","param":null,"code":400}}'
 NOT_DONE = b'{"error":{"message":"Only this.","type":"NotImplementedError","param":null,"code":501}}'
+NOT_JSON = (
+    b'{"error":{"message":"1 validation error:\\n  Unsupported Media Type: Only \'application/json\' is allowed",'
+    b'"type":"BadRequestError","param":null,"code":400}}'
+)
+NOT_KEPT = (
+    b'{"error":{"message":"Response with id \'resp_1\' not found.","type":"NotFoundError","param":null,"code":404}}'
+)
 FETCHED = {
     "messages": [
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://images.example.com/a"}}]}
@@ -45,8 +52,22 @@ async def test_what_another_kind_of_model_gives(api, path: str, gives: str, mode
         (405, b'{"detail":"Method Not Allowed"}', {}, 405, "/v1/chat/completions does not take POST; the header Allow"),
         (400, NO_IMAGES, {}, 400, "this model reads text only; leave images, audio and video out"),
         (501, NOT_DONE, {}, 400, "Only this."),
+        (400, NOT_JSON, {}, 415, "the body's type is not JSON; send the header Content-Type: application/json"),
+        (
+            404,
+            NOT_KEPT,
+            {},
+            404,
+            "Response with id 'resp_1' not found. This server keeps responses only with the variable",
+        ),
         (500, GAVE_UP, {"response_format": {"type": "json_object"}}, 400, "the engine gave this request up"),
-        (500, GAVE_UP, {"tools": [{}]}, 400, "the engine gave this request up"),
+        (
+            500,
+            GAVE_UP,
+            {"tools": [{}]},
+            400,
+            "the engine gave this request up, most likely while it made a grammar of tools",
+        ),
         (500, GAVE_UP, {}, 500, "Internal server error"),
         (500, b"", {"tools": [{}]}, 500, "Internal Server Error"),
     ],

@@ -182,6 +182,30 @@ class TestSafety:
     def test_open_pages(self, address, path):
         assert httpx.get(f"{address}{path}").status_code == 200
 
+    def test_the_docs_load_nothing_from_elsewhere(self, http):
+        """The page names its own files, and they are there."""
+        page = http.get("/docs")
+        assert page.status_code == 200
+        files = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+        own = [file for file in files if not file.startswith("https://fastapi.tiangolo.com/img/")]
+        assert own == ["/static/swagger-ui.css", "/static/swagger-ui-bundle.js"]
+        assert [http.get(file).status_code for file in own] == [200, 200]
+
+    def test_a_body_that_is_not_called_json_is_415(self, http):
+        """As `curl -d` sends it."""
+        answer = http.post("/v1/chat/completions", content=b"{}", headers={"Content-Type": "text/plain"})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (
+            415,
+            "the body's type is not JSON; send the header Content-Type: application/json",
+        )
+
+    def test_a_response_that_is_not_kept_says_how_to_keep_it(self, http):
+        """Asked for, and as the one before the next."""
+        next_one = {"model": "demo", "input": "x", "previous_response_id": "resp_1"}
+        for answer in (http.get("/v1/responses/resp_1"), http.post("/v1/responses", json=next_one)):
+            assert answer.status_code == 404, answer.text
+            assert "VLLM_ENABLE_RESPONSES_API_STORE=1" in answer.json()["error"]["message"]
+
     @pytest.mark.parametrize("path", ["/v1/models", "/openapi.json", "/version", "/windlass/facts", "/tokenize"])
     def test_everything_else_asks_for_a_key(self, address, path):
         assert httpx.get(f"{address}{path}").status_code == 401

@@ -64,6 +64,10 @@ REMEDIES: tuple[Remedy, ...] = (
            "ask a server whose model does", lambda asked: bool(asked.route.gives)),
     Remedy(404, "Not Found", 404, "there is no {method} {path} here; GET /docs lists what there is"),
     Remedy(405, "Method Not Allowed", 405, "{path} does not take {method}; the header Allow names what it takes"),
+    Remedy(400, ".*Unsupported Media Type: Only 'application/json' is allowed.*", 415,
+           "the body's type is not JSON; send the header Content-Type: application/json"),
+    Remedy(404, "Response with id .* not found.*", 404, "{said} This server keeps responses only with the variable "
+           "VLLM_ENABLE_RESPONSES_API_STORE=1; send the conversation so far in input"),
     Remedy(400, ".* is not a multimodal model", 400, "this model reads text only; leave images, audio and video out, "
            "or ask a server whose model reads them"),
     # What the engine has not got can be asked for by nobody: the request is wrong, the server is not.

@@ -144,6 +144,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("tool-strict-level", Kind.TEXT, "binds arguments of tool calls to their schema (parameter), calls to their "
          "form (function), or only tools that say strict (auto)", (), "parameter",
          choices=("auto", "function", "parameter")),
+    Flag("enable-offline-docs", Kind.SWITCH, "GET /docs loads nothing from the internet", (), "true"),
     Flag("generation-config", Kind.TEXT, "directory of a generation_config.json; the model's own"),
     # Drafts from text that was seen before.
     Flag("use-lookahead", Kind.SWITCH, "lookahead cache: draft from the prompt and from earlier text",
