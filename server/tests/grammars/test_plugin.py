@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from windlass.grammars.plugin import by_request
-from windlass.grammars.tools import where_kept
+from windlass.grammars.tools import forced_bound, where_kept
 
 VOCABULARY = 100
 
@@ -106,3 +106,21 @@ def test_which_tools_are_bound(api: str, strict: bool | None, is_level_set: bool
     with_strict = where_kept(lambda _, is_bound: is_bound, lambda schema: schemas.append(schema) or is_kept)  # type: ignore[func-returns-value]
     assert with_strict(tool, is_level_set) is bound
     assert schemas == (['{"type": "object"}'] if strict is None and is_level_set else [])
+
+
+@pytest.mark.parametrize(
+    ("choice", "level", "passed"),
+    [
+        ("required", "auto", "parameter"),
+        (SimpleNamespace(type="function"), "auto", "parameter"),
+        (SimpleNamespace(mode="auto"), "auto", "auto"),
+        ("auto", "auto", "auto"),
+        (None, "auto", "auto"),
+        ("required", "function", "function"),
+        ("auto", "parameter", "parameter"),
+    ],
+)
+def test_forced_calls_are_bound_at_the_level_auto(choice: Any, level: str, passed: str) -> None:
+    """A level that somebody set stays."""
+    resolve = forced_bound(lambda _, __, level: level, "auto", "parameter")
+    assert resolve([], choice, level) == passed

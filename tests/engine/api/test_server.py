@@ -145,13 +145,25 @@ class TestAnswers:
         [({"parameters": INTEGERS}, 200), ({"parameters": INTEGERS, "strict": True}, 400), ({}, 200)],
         ids=["left out", "strict", "no parameters"],
     )
-    def test_a_tool_that_xgrammar_cannot_keep_is_refused_only_where_it_is_strict(self, http, function, status):
+    @pytest.mark.parametrize("choice", ["auto", "required"])
+    def test_a_tool_that_xgrammar_cannot_keep_is_refused_only_where_it_is_strict(self, http, function, status, choice):
         """It stands beside one that is kept."""
         functions = ({"name": "weigh", **function}, {"name": "find", "parameters": PERSON})
         tools = [{"type": "function", "function": one} for one in functions]
-        for choice in ("auto", "required"):
-            answer = chat(http, tools=tools, tool_choice=choice, max_tokens=200)
-            assert answer.status_code == status, answer.text
+        answer = chat(http, tools=tools, tool_choice=choice, max_tokens=200)
+        assert answer.status_code == status, answer.text
+
+    def test_forced_calls_keep_the_schema_of_the_function(self, http):
+        """By name and as required, six seeds each, without `strict`; a call that ends too late is none."""
+        tool = {"type": "function", "function": {"name": "find", "parameters": PERSON}}
+        calls = []
+        for choice in ("required", {"type": "function", "function": {"name": "find"}}):
+            for seed in range(6):
+                answer = chat(http, tools=[tool], tool_choice=choice, max_tokens=200, temperature=1, seed=seed)
+                calls += answer.json()["choices"][0]["message"].get("tool_calls") or []
+        assert len(calls) >= 6
+        for call in calls:
+            jsonschema.validate(json.loads(call["function"]["arguments"]), PERSON)
 
     def test_an_adapter_is_served_by_its_name(self, client):
         fields = {"prompt": "What does os.path.join do?", "max_tokens": 16, "temperature": 0}

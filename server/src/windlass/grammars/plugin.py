@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from windlass.grammars.tools import is_kept, where_kept
+from windlass.grammars.tools import forced_bound, is_kept, where_kept
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request
@@ -28,12 +28,17 @@ MASK_BITS = 32
 @functools.cache
 def register() -> None:
     """Replace the manager's `grammar_init` and what makes a tool strict, once a process."""
+    from vllm.parser import abstract_parser
     from vllm.tool_parsers import structural_tag_registry
-    from vllm.tool_parsers.structural_tag_registry import _with_tool_strict
+    from vllm.tool_parsers.structural_tag_registry import _with_tool_strict, resolve_tool_strictness
+    from vllm.tool_parsers.tool_strict_level import ToolStrictLevel
     from vllm.v1.structured_output import StructuredOutputManager
 
     StructuredOutputManager.grammar_init = by_request(StructuredOutputManager.grammar_init)
     structural_tag_registry._with_tool_strict = where_kept(_with_tool_strict, is_kept)
+    resolve = forced_bound(resolve_tool_strictness, ToolStrictLevel.AUTO, ToolStrictLevel.PARAMETER)
+    for module in (structural_tag_registry, abstract_parser):
+        module.resolve_tool_strictness = resolve
 
 
 def by_request(built_in: GrammarInit) -> GrammarInit:

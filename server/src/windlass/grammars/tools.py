@@ -1,7 +1,8 @@
-"""Tools whose arguments the engine binds to their schema by `--tool-strict-level parameter`, our default.
+"""Which tools' arguments a grammar binds to their schema: those of forced calls, whether or not a tool says `strict`.
 
-vLLM would refuse a request for one tool that xgrammar cannot keep, though its client never asked for `strict`. Such a
-tool's arguments stay free, and so do those of a tool with `strict: false`; the others are bound.
+A forced call has a grammar anyway, so its arguments cost little more. Calls that the model decides on keep vLLM's rule:
+a grammar for them costs every request with tools. A tool that xgrammar cannot keep stays free, since vLLM would refuse
+the whole request, though its client never asked for `strict`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,18 @@ logger = logging.getLogger("windlass.grammars")
 SCHEMAS_MAX = 1024
 """Verdicts of a process that are kept, by schema."""
 WithStrict = Callable[[Any, bool], Any]
+Resolve = Callable[[Any, Any, Any], Any]
+UNFORCED = (None, "auto", "none")
+
+
+def forced_bound(built_in: Resolve, auto: object, parameter: object) -> Resolve:
+    """The engine's `resolve_tool_strictness`; at the level `auto` a forced call is taken as at `parameter`."""
+
+    def resolve(tools: Any, tool_choice: Any, level: Any) -> Any:  # noqa: ANN401 - as the engine calls it
+        is_forced = tool_choice not in UNFORCED and getattr(tool_choice, "mode", None) != "auto"
+        return built_in(tools, tool_choice, parameter if level == auto and is_forced else level)
+
+    return resolve
 
 
 def where_kept(built_in: WithStrict, is_kept: Callable[[str], bool]) -> WithStrict:

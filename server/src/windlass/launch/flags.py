@@ -141,9 +141,6 @@ FLAGS: tuple[Flag, ...] = (
     Flag("tool-call-parser", Kind.TEXT, "parser of tool calls, as hermes or qwen3_coder; by the checkpoint's marks"),
     Flag("reasoning-parser", Kind.TEXT, "parser of reasoning, as qwen3; by the checkpoint's marks; none: as text"),
     Flag("enable-auto-tool-choice", Kind.SWITCH, "let the model decide to call tools"),
-    Flag("tool-strict-level", Kind.TEXT, "binds arguments of tool calls to their schema (parameter), calls to their "
-         "form (function), or only tools that say strict (auto)", (), "parameter",
-         choices=("auto", "function", "parameter")),
     Flag("enable-offline-docs", Kind.SWITCH, "GET /docs loads nothing from the internet", (), "true"),
     Flag("generation-config", Kind.TEXT, "directory of a generation_config.json; the model's own"),
     # Drafts from text that was seen before.
