@@ -154,24 +154,6 @@ def test_a_tower_that_cannot_be_counted_is_reported():
     assert "vision or audio part is not counted" in facts.params_how
 
 
-CONTEXTS = {
-    "as it is": ({"max_position_embeddings": 4096}, 4096),
-    "the least of two": ({"max_position_embeddings": 32768, "seq_length": 8192}, 8192),
-    "linear": ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}}, 16384),
-    "yarn is scaled already": (
-        {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
-        131072,
-    ),
-    "none said": ({"max_position_embeddings": None}, 2048),
-}
-
-
-@pytest.mark.parametrize(("keys", "length"), CONTEXTS.values(), ids=CONTEXTS.keys())
-def test_the_context_is_what_the_engine_derives(keys, length):
-    """Else a plan would promise a length that the server refuses."""
-    assert from_config({**LLAMA, **keys}).max_model_len == length
-
-
 def test_layers_with_their_own_kv_sizes_are_reported():
     """Gemma 4 keeps fewer, wider heads in the layers that see everything; shared layers keep nothing."""
     sizes = {"head_dim": 16, "global_head_dim": 32, "attention_k_eq_v": True, "num_global_key_value_heads": 1}

@@ -101,7 +101,7 @@ def _heads_do_not_divide(q: Question) -> str | None:
 
 def _longer_than_model(q: Question) -> str | None:
     wanted, own = q.values.get("max-model-len"), q.model.max_model_len
-    if not isinstance(wanted, int) or own is None or wanted <= own:
+    if not isinstance(wanted, int) or own is None or wanted <= own or q.model.takes_any_length:
         return None
     return f"--max-model-len {wanted} is longer than the model's own {own} tokens; set at most {own}"
 

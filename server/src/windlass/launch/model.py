@@ -44,6 +44,8 @@ class ModelFiles:
     path: str
     model_type: str = ""
     max_model_len: int | None = None
+    takes_any_length: bool = False
+    """The engine knows no longest context of it."""
     quantization: str | None = None
     attention_heads: int | None = None
     model_id: str | None = None

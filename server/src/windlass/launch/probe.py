@@ -84,6 +84,7 @@ def model_files(path: str) -> ModelFiles:
         known,
         model_type=facts.model_type,
         max_model_len=facts.max_model_len or None,
+        takes_any_length=bool(facts.takes_any_length),
         quantization=GGUF if stored == GGUF else facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,

@@ -18,6 +18,7 @@ from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.keys import SPELLINGS
 from windlass_sizing.model.layers import BOTH, DENSE, EXPERTS, STATE
 from windlass_sizing.model.mixers import compression_ratios, read_latent
+from windlass_sizing.model.own_context import own_context
 from windlass_sizing.model.params import EMBEDDING, HEAD, LINEAR, TOWER, Shape, count_params, kv_keeping, places
 from windlass_sizing.model.plausible import limit_of, must_be_plausible, shown
 from windlass_sizing.model.quantized import Packing, nominal, packing_of
@@ -25,8 +26,6 @@ from windlass_sizing.model.settings import Settings, library, text_settings
 from windlass_sizing.model.shape import read_shape
 from windlass_sizing.model.towers import tower_params
 
-STRETCHING = ("linear", "dynamic", "ntk")
-NO_CONTEXT_SAID = 2048  # the engine's own, when a config.json names no length
 PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
 PACKED_NEAR = 0.4
 STATE_VALUE_BYTES = 4
@@ -63,7 +62,7 @@ class ModelFacts:
     num_key_value_heads: int
     head_dim: int
     vocab_size: int
-    max_model_len: int  # the model's own
+    max_model_len: int  # the model's own; the engine's default where it knows none
     quantization_bits: float | None = None
     intermediate_size: int | None = None
     embedding_params: int = 0  # token embedding and output head: online quantization leaves them alone
@@ -94,6 +93,7 @@ class ModelFacts:
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
     drafted_most: int | None = None  # Medusa heads: each drafts one token
     reads_hidden: int | None = None  # values of the served model's hidden state that the head reads
+    takes_any_length: bool | None = None  # the engine knows no length of the model and takes any
     deepest_layer: int | None = None  # of the served model that an Eagle-3 head says it reads
     draft: ModelFacts | None = None  # of the model that drafts
 
@@ -101,6 +101,10 @@ class ModelFacts:
     def params_text(self) -> str:
         """The number of parameters as people say it: 7.62 B, 2.9 M."""
         return f"{self.params / 1e9:.2f} B" if self.params >= 10**8 else f"{self.params / 1e6:.1f} M"
+
+    def takes(self, tokens: int) -> bool:
+        """Whether the engine serves a context of so many tokens."""
+        return bool(self.takes_any_length) or tokens <= self.max_model_len
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as JSON values, without what is not known; well under 2 KiB."""
@@ -178,7 +182,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
     packing = packing_of(config, places(shape))
     method, bits = nominal(packing)
     dtype = stored_dtype or _stored_dtype(config, text)
-    counted = _count(config, text, shape)
+    counted, context = _count(config, text, shape), own_context(text)
     stored = _stored_params(weights_bytes, dtype if packing is None else None, bits)
     if not stored:
         _must_be_counted(text, shape)
@@ -197,7 +201,8 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         num_key_value_heads=shape.base.kv_heads,
         head_dim=shape.base.head_dim,
         vocab_size=shape.vocab,
-        max_model_len=_max_model_len(text, row),
+        max_model_len=context.tokens,
+        takes_any_length=context.is_open or None,
         quantization_bits=bits,
         intermediate_size=shape.intermediate or None,
         embedding_params=counted.roles[EMBEDDING] + counted.roles[HEAD],
@@ -305,18 +310,6 @@ def _cache(text: Settings, shape: Shape) -> dict[str, Any]:
         if attention.kv_values != 2 * shape.base.head_dim:
             found[f"{kind}_kv_dim"] = attention.kv_values
     return found
-
-
-def _max_model_len(text: Settings, row: Architecture) -> int:
-    """The model's own context as the engine derives it: the least of what is said, stretched by simple rope scaling."""
-    said = [value for name in SPELLINGS["max_model_len"] if (value := text.number(name)) and value > 0]
-    if not said:
-        return row.max_model_len or NO_CONTEXT_SAID
-    scaling = text.get("rope_scaling", "rope_parameters")
-    scaling = scaling if isinstance(scaling, Mapping) else {}
-    factor = scaling.get("factor")
-    stretches = scaling.get("rope_type", scaling.get("type")) in STRETCHING
-    return int(min(said) * factor) if stretches and isinstance(factor, int | float) else min(said)
 
 
 def _brings_code(config: Mapping[str, Any]) -> bool:

@@ -36,6 +36,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "max_position_embeddings",
         "seq_length",
         "max_sequence_length",
+        "max_seq_length",
         "max_seq_len",
         "model_max_length",
         "n_positions",
