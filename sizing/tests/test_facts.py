@@ -129,7 +129,7 @@ def test_plain_files_win_over_the_count():
 def test_a_quantized_checkpoint_keeps_the_counted_parameters():
     """Packed bytes do not say how many parameters there are; the configuration does."""
     config = {**LLAMA, "quantization_config": {"quant_method": "gptq", "bits": 4}}
-    facts = from_config(config, weights_bytes=70_000)
+    facts = from_config(config, weights_bytes=300_000)
     assert (facts.quantization, facts.quantization_bits) == ("gptq", 4)
     assert facts.params == from_config(LLAMA).params
 

@@ -44,14 +44,14 @@ class ModelFiles:
     path: str
     model_type: str = ""
     max_model_len: int | None = None
-    takes_any_length: bool = False
-    """The engine knows no longest context of it."""
     quantization: str | None = None
     attention_heads: int | None = None
     model_id: str | None = None
     """From `ti_model_config.json`, as the next."""
     conv_template: str | None = None
     architecture: str = ""
+    takes_any_length: bool = False
+    """The engine knows no longest context of it."""
     has_chat_template: bool = False
     marks: Marks = field(default_factory=Marks)
     """Of the form that the model writes in, and the chat template that the engine renders by itself."""

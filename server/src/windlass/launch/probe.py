@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.errors import CheckpointError, FactsError
-from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION
+from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config
 from windlass_sizing.files.weights import GGUF, quantization_of, wanted_files
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
@@ -105,7 +105,7 @@ def _quantization_of_files(directory: Path) -> str | None:
 def _quantization_beside(directory: Path) -> dict[str, object]:
     """The settings of a quantized checkpoint, where they stand in a file of their own."""
     beside = next((directory / name for name in SIDE_QUANTIZATION if (directory / name).is_file()), None)
-    return {"quantization_config": read_json(beside)} if beside else {}
+    return {"quantization_config": beside_config(beside.name, read_json(beside))} if beside else {}
 
 
 def _text(said: object) -> str | None:

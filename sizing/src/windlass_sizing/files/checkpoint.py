@@ -34,7 +34,8 @@ TOKENIZERS = (
     "*.tiktoken",
     "*.gguf",
 )
-SIDE_QUANTIZATION = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
+SIDE_QUANTIZATION = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
+"""Files beside config.json that say how a checkpoint is quantized, and the method of each where it names none."""
 
 REASONS = (
     "PathNotFound",
@@ -241,8 +242,13 @@ def _config(directory: Directory) -> dict[str, Any]:
     config = directory.named(lambda where: _parsed(where, "config.json"))
     beside = next((name for name in SIDE_QUANTIZATION if (place / name).is_file()), None)
     if beside and "quantization_config" not in config:
-        config["quantization_config"] = directory.named(lambda where: _parsed(where, beside))
+        config["quantization_config"] = directory.named(lambda where: beside_config(beside, _parsed(where, beside)))
     return config
+
+
+def beside_config(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file of SIDE_QUANTIZATION, with the method that its name stands for."""
+    return {"quant_method": SIDE_QUANTIZATION[name], **settings}
 
 
 def _parsed(place: Path, name: str) -> dict[str, Any]:

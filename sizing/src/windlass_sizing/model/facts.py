@@ -28,6 +28,7 @@ from windlass_sizing.model.towers import tower_params
 
 PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
 PACKED_NEAR = 0.4
+PLAIN_BYTES = 2  # of a weight that a quantized checkpoint leaves as it is
 STATE_VALUE_BYTES = 4
 TEXT_MAX = 256
 NEVER_ZERO = (
@@ -90,6 +91,7 @@ class ModelFacts:
     lora_rank: int | None = None  # of each place
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
+    kv_bits: float | None = None  # of a value of the KV cache, where the checkpoint asks for a format of its own
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
     drafted_most: int | None = None  # Medusa heads: each drafts one token
     reads_hidden: int | None = None  # values of the served model's hidden state that the head reads
@@ -179,14 +181,13 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
     text = text_settings(config)
     row = ARCHITECTURES.get(text.model_type, USUAL)
     shape = read_shape(text, row)
-    packing = packing_of(config, places(shape))
+    packing = packing_of(config, places(shape), text.model_type)
     method, bits = nominal(packing)
     dtype = stored_dtype or _stored_dtype(config, text)
     counted, context = _count(config, text, shape), own_context(text)
-    stored = _stored_params(weights_bytes, dtype if packing is None else None, bits)
-    if not stored:
+    if weights_bytes is None or not (dtype or packing):
         _must_be_counted(text, shape)
-    params, how = _params(counted, stored)
+    params, how = _params(counted, weights_bytes, dtype, packing)
     return ModelFacts(
         architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type)),
         model_type=text.model_type,
@@ -204,6 +205,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         max_model_len=context.tokens,
         takes_any_length=context.is_open or None,
         quantization_bits=bits,
+        kv_bits=packing.kv_bits if packing else None,
         intermediate_size=shape.intermediate or None,
         embedding_params=counted.roles[EMBEDDING] + counted.roles[HEAD],
         num_experts=shape.experts or None,
@@ -246,8 +248,8 @@ def _counted_bytes(counted: Count, shape: Shape, row: Architecture, packing: Pac
     """The bytes of a quantized checkpoint, by its settings; None for plain weights."""
     if packing is None:
         return None
-    copy = shape.vocab * shape.hidden * 2 if row.stores_head and shape.tied else 0
-    return packing.stored_bytes(counted.roles, 2) + copy
+    copy = shape.vocab * shape.hidden * PLAIN_BYTES if row.stores_head and shape.tied else 0
+    return packing.stored_bytes(counted.roles, PLAIN_BYTES) + copy
 
 
 def _must_be_counted(text: Settings, shape: Shape) -> None:
@@ -273,24 +275,21 @@ def _must_be_counted(text: Settings, shape: Shape) -> None:
         )
 
 
-def _stored_params(weights_bytes: int | None, plain_dtype: str | None, bits: float | None) -> tuple[int, str] | None:
-    """Parameters told by the files themselves: exact for plain weights, near for quantized ones."""
-    if weights_bytes is None:
-        return None
-    if plain_dtype:
-        return round(weights_bytes / dtype_bytes(plain_dtype)), f"from the checkpoint's bytes as {plain_dtype}"
-    if bits:
-        return round(weights_bytes * 8 / bits), f"from the checkpoint's bytes at {bits:g} bits a weight"
-    return None
-
-
-def _params(counted: Count, stored: tuple[int, str] | None) -> tuple[int, str]:
-    """The count, unless the files contradict it; packed bytes are only near, so they need to contradict it much."""
-    if stored is None:
+def _params(
+    counted: Count, weights_bytes: int | None, plain_dtype: str | None, packing: Packing | None
+) -> tuple[int, str]:
+    """The count, unless the files contradict it: their bytes, as plain weights or by the checkpoint's own formats."""
+    if weights_bytes is None or not (plain_dtype or packing):
         return counted.params, counted.how
-    near = PACKED_NEAR if " at " in stored[1] else PLAIN_NEAR
-    agrees = counted.params and abs(stored[0] / counted.params - 1) <= near
-    return (counted.params, counted.how) if agrees else stored
+    if packing:
+        stored, how = weights_bytes * 8 / packing.bits, f"at {packing.bits:g} bits a weight"
+        ours, near = packing.stored_bytes(counted.roles, PLAIN_BYTES), PACKED_NEAR
+    else:
+        plain = dtype_bytes(plain_dtype or "")
+        stored, how = weights_bytes / plain, f"as {plain_dtype}"
+        ours, near = round(counted.params * plain), PLAIN_NEAR
+    agrees = ours and abs(weights_bytes / ours - 1) <= near
+    return (counted.params, counted.how) if agrees else (round(stored), f"from the checkpoint's bytes {how}")
 
 
 def _cache(text: Settings, shape: Shape) -> dict[str, Any]:

@@ -50,6 +50,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "expert_intermediate_size",
         "moe_ffn_hidden_size",
     ),
+    "expert_hidden_size": ("moe_latent_size", "routed_expert_hidden_size"),
     "shared_intermediate_size": (
         "shared_expert_intermediate_size",
         "moe_shared_expert_intermediate_size",

@@ -44,6 +44,7 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
         experts=experts if experts > 1 else 0,
         expert_width=_expert_width(settings, moe, len(layers)),
         shared_width=moe if row.shared_expert else _shared(settings, moe),
+        expert_hidden=settings.number("expert_hidden_size") or 0,
         state=state_mixer(settings, hidden) if kinds - {FULL, WINDOW, CROSS} else Mixer(0),
         embedding_dim=settings.number("word_embed_proj_dim") or 0,
         beside=_beside(settings, row, hidden),
