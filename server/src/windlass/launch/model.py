@@ -68,6 +68,8 @@ class ModelFiles:
     """Why its prompts cannot be split over GPUs; empty where they can."""
     has_smoothquant_file: bool = False
     has_plain_weights: bool = True  # False: smoothquant's file is the only weight file
+    weights_problem: str = ""
+    """Why its weight files are not whole, as a sentence."""
     generation: Mapping[str, object] = field(default_factory=dict)
     """What the engine takes for the model's generation_config.json."""
     base: str = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config
-from windlass_sizing.files.weights import GGUF, quantization_of, wanted_files
+from windlass_sizing.files.weights import GGUF, NOT_WHOLE, quantization_of, read_weights, wanted_files
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
@@ -73,6 +73,7 @@ def model_files(path: str) -> ModelFiles:
         is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
         has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file(),
+        weights_problem=_weights_problem(directory),
         has_plain_weights=(stored := _quantization_of_files(directory)) != SMOOTHQUANT,
     )
     try:
@@ -100,6 +101,17 @@ def _quantization_of_files(directory: Path) -> str | None:
         return quantization_of(wanted_files(directory))
     except CheckpointError:  # the engine says what is missing
         return None
+
+
+def _weights_problem(directory: Path) -> str:
+    """What inspection says of weight files that are missing or not whole; where there are none, the engine tells."""
+    try:
+        read_weights(directory)
+    except CheckpointError as error:
+        return str(error) if error.reason in NOT_WHOLE else ""
+    except OSError:  # told where the file is read
+        return ""
+    return ""
 
 
 def _quantization_beside(directory: Path) -> dict[str, object]:
