@@ -18,9 +18,9 @@ CONFIG = {
 SIZES = {"BF16": 2, "F32": 4, "F16": 2}
 
 
-def safetensors(size: int, dtype: str = "BF16") -> bytes:
+def safetensors(size: int, dtype: str = "BF16", name: str = "w") -> bytes:
     header = json.dumps(
-        {"__metadata__": {}, "w": {"dtype": dtype, "shape": [size // SIZES[dtype]], "data_offsets": [0, size]}}
+        {"__metadata__": {}, name: {"dtype": dtype, "shape": [size // SIZES[dtype]], "data_offsets": [0, size]}}
     ).encode()
     return len(header).to_bytes(8, "little") + header + bytes(size)
 

@@ -174,21 +174,22 @@ def _named(directory: Path, index: str) -> list[str]:
 
 def _with_gaps_filled(names: list[str]) -> set[str]:
     """The names, and those that are missing in a numbered series; no more than FILES_MAX and one."""
-    series: dict[tuple[str, ...], list[str]] = {}
-    for name in names:
-        match = SHARD_NAME.match(name)
-        key = (match["stem"], match["of"], match["count"], match["suffix"]) if match else (name,)
-        series.setdefault(key, []).append(match["number"] if match else name)
-    full = (one for key, found in series.items() for one in (_numbered(*key, found) if len(key) > 1 else found))
-    return set(islice(full, FILES_MAX + 1))
+    series = dict[tuple[str, str, int, str], list[str]]()
+    for match in filter(None, map(SHARD_NAME.match, names)):
+        key = (match["stem"], f"{match['of']}{match['count']}", int(match["count"]), match["suffix"])
+        series.setdefault(key, []).append(match["number"])
+    full = (
+        one for (stem, of, count, suffix), found in series.items() for one in _series(stem, of + suffix, count, found)
+    )
+    return {*names, *islice(full, FILES_MAX + 1)}
 
 
-def _numbered(stem: str, of: str, count: str, suffix: str, numbers: list[str]) -> Iterator[str]:
+def _series(stem: str, end: str, count: int, numbers: list[str]) -> Iterator[str]:
     """A whole series, from 1 to its count; where a file has number 0, to the count or the one before it."""
     width, there = min(map(len, numbers)), set(map(int, numbers))
     first = 0 if 0 in there else 1
-    last = int(count) - (1 if first == 0 and int(count) not in there else 0)
-    yield from (f"{stem}{number:0{width}d}{of}{count}{suffix}" for number in range(first, last + 1))
+    last = count - 1 if first == 0 and count not in there else count
+    yield from (f"{stem}{number:0{width}d}{end}" for number in range(first, last + 1))
 
 
 def measure(path: Path) -> tuple[int, Counter[str]]:
@@ -248,7 +249,7 @@ def _has_its_size(tensor: dict[str, Any]) -> bool:
     if len(shape) > DIMENSIONS_MAX or not all(isinstance(side, int) and 0 <= side <= NUMBER_MAX for side in shape):
         return False
     start, end = tensor["data_offsets"]
-    return math.prod(shape) * bits == 8 * (int(end) - int(start))
+    return bool(math.prod(shape) * bits == 8 * (int(end) - int(start)))
 
 
 def _broken(path: Path, why: str) -> CheckpointError:
