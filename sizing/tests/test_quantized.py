@@ -88,7 +88,7 @@ LEFT_OUT = {
     "an expression by name": (["re:.*mlp\\.(gate|up|gate_up|down)_proj.*"], {"mlp": 1.0}),
     "the tower": (["visual", "re:.*vision_tower.*"], {"vision or audio": 1.0}),
     "draft layers": (["mtp.layers.0*", "model.layers.4*"], {}),
-    "router and head": (["lm_head", "model.layers.0.mlp.gate"], {}),
+    "router and head": (["lm_head", "model.layers.0.mlp.gate"], {"head": 1.0}),
     "a broken expression": (["re:("], {}),
     "layers by number": (
         [r"re:model\.layers\.(0|3)\.self_attn.*"],
@@ -151,6 +151,14 @@ def test_several_formats_in_one_checkpoint(settings):
     """Layer by layer, whoever wrote the list."""
     found = {role: weights(role, EVERY_LAYER, settings) for role in ("attention", "attention output", "mlp")}
     assert found == {"attention": 8, "attention output": 8, "mlp": 4.5}
+
+
+def test_a_head_is_packed_where_it_is_named():
+    """And never by the class of its module."""
+    named = {"lm_head": {"quant_algo": "W4A16_NVFP4"}, **{name: {"quant_algo": "FP8"} for name in FP8_ATTENTION}}
+    settings = {"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": named}}
+    assert [weights(role, EVERY_LAYER, settings) for role in ("head", "attention", "mlp")] == [4.5, 8, 16]
+    assert weights("head", EVERY_LAYER, {"quant_method": "compressed-tensors", "config_groups": {"a": NVFP4}}) == 16
 
 
 def test_layers_that_no_format_names_stay_plain():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -22,7 +22,7 @@ from windlass_sizing.model.own_context import own_context
 from windlass_sizing.model.params import EMBEDDING, HEAD, LINEAR, TOWER, Shape, count_params, kv_keeping, places
 from windlass_sizing.model.plausible import limit_of, must_be_plausible, shown
 from windlass_sizing.model.quantized import Packing, nominal, packing_of
-from windlass_sizing.model.settings import Settings, library, text_settings
+from windlass_sizing.model.settings import Settings, library, text_settings, unread
 from windlass_sizing.model.shape import read_shape
 from windlass_sizing.model.towers import tower_params
 
@@ -31,6 +31,7 @@ PACKED_NEAR = 0.4
 PLAIN_BYTES = 2  # of a weight that a quantized checkpoint leaves as it is
 STATE_VALUE_BYTES = 4
 TEXT_MAX = 256
+UNREAD_SHOWN = 4
 NEVER_ZERO = (
     *("params", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("vocab_size", "max_model_len"),
@@ -92,6 +93,7 @@ class ModelFacts:
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
     kv_bits: float | None = None  # of a value of the KV cache, where the checkpoint asks for a format of its own
+    unread: str | None = None  # keys of config.json that its class takes sizes from, and that nothing here reads
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
     drafted_most: int | None = None  # Medusa heads: each drafts one token
     reads_hidden: int | None = None  # values of the served model's hidden state that the head reads
@@ -188,7 +190,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
     if weights_bytes is None or not (dtype or packing):
         _must_be_counted(text, shape)
     params, how = _params(counted, weights_bytes, dtype, packing)
-    return ModelFacts(
+    facts = ModelFacts(
         architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type)),
         model_type=text.model_type,
         params=params,
@@ -216,6 +218,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         counted_bytes=_counted_bytes(counted, shape, row, packing),
         **_cache(text, shape),
     )
+    return replace(facts, unread=", ".join(unread(text)[:UNREAD_SHOWN]) or None)
 
 
 @dataclass(frozen=True, slots=True)

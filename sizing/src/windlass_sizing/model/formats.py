@@ -28,20 +28,17 @@ METHOD_BITS: dict[str, float] = {
     "compressed-tensors": 8,
     "bitsandbytes": 8,
 }
-# ModelOpt: bits of a weight and the group that shares a scale of eight bits; 0: no group.
+# ModelOpt: by a part of an algorithm's name, the bits of a weight and the group that shares a scale of eight bits;
+# 0: no group. The first part that is in the name counts: W4A16_NVFP4 stores NVFP4.
 ALGORITHMS: dict[str, tuple[float, int]] = {
     "NVFP4": (4, 16),
-    "NVFP4_AWQ": (4, 16),
     "MXFP4": (4, 32),
-    "W4A8_MXFP4_FP8": (4, 32),
     "MXFP8": (8, 32),
+    "W4A": (4, 64),
+    "INT4": (4, 64),
     "FP8": (8, 0),
-    "FP8_PER_CHANNEL_PER_TOKEN": (8, 0),
-    "FP8_PB_WO": (8, 0),
-    "W4A16_AWQ": (4, 64),
-    "W4A8_AWQ": (4, 64),
-    "INT8_SQ": (8, 0),
-    "W8A8_SQ_PER_CHANNEL": (8, 0),
+    "INT8": (8, 0),
+    "W8A8": (8, 0),
 }
 CLASSES = ("Linear", "FusedMoE")  # targets that are classes of modules and no names
 GROUPS = ("group_size", "q_group_size")
@@ -103,7 +100,8 @@ def _words_bits(description: object, depth: int = 0) -> float | None:
 
 
 def _algorithm(settings: Mapping[str, Any]) -> tuple[float, int] | None:
-    return ALGORITHMS.get(str(settings.get("quant_algo") or "").upper())
+    name = str(settings.get("quant_algo") or "").upper()
+    return next((found for part, found in ALGORITHMS.items() if part in name), None)
 
 
 def _layers(settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:

@@ -174,7 +174,8 @@ def _delta_attention(settings: Settings, hidden: int) -> Mixer | None:
     low_rank = hidden * head_dim + head_dim * inner
     output_gate = hidden * inner if linear.get("use_full_rank_gate") is True else low_rank
     gates = low_rank + output_gate + hidden * heads
-    return Mixer(4 * hidden * inner + gates + 3 * inner * 4, inner * head_dim)
+    conv = linear.get("short_conv_kernel_size") or _first(settings, "linear_conv_kernel_dim") or 4
+    return Mixer(4 * hidden * inner + gates + 3 * inner * conv, inner * head_dim)
 
 
 def _short_convolution(settings: Settings, hidden: int) -> Mixer | None:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from windlass_sizing.model.params import ATTENTION, EXPERT, LATENT, MIXER, MLP, OUTPUT, SHARED, TOWER
+from windlass_sizing.model.params import ATTENTION, EXPERT, HEAD, LATENT, MIXER, MLP, OUTPUT, SHARED, TOWER
 
 Families = tuple[tuple[str, ...], ...]
 
@@ -78,6 +78,7 @@ TOWER_NAMES = (
     ("vision_backbone.image_vit.blocks.0",),
     ("audio_tower.layers.0.fc1",),
 )
+HEAD_NAMES = (("lm_head",), ("output",))
 LAYER = re.compile(r"(?:^|.*\.)(?:layers|h|blocks)\.(\d+)(?=\.|\*|$)")
 Matcher = Callable[[str], bool]
 REPEATED_GROUP = re.compile(r"\)[*+{]")
@@ -130,7 +131,7 @@ def shares(
     decoder = {role: _in_first_layer(families) for role, families in names.items()}
     return {
         role: _shares(families, left_out, formats, places.get(role) or ANYWHERE)
-        for role, families in (decoder | {TOWER: TOWER_NAMES}).items()
+        for role, families in (decoder | {TOWER: TOWER_NAMES, HEAD: HEAD_NAMES}).items()
     }
 
 

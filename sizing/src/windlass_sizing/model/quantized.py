@@ -8,14 +8,14 @@ format is; here is which modules have it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass_sizing.model import formats
 from windlass_sizing.model.formats import Format
 from windlass_sizing.model.keys import TEXT_PARTS
 from windlass_sizing.model.modules import Modules, shares
-from windlass_sizing.model.params import EXPERT, LINEAR, TOWER
+from windlass_sizing.model.params import EXPERT, HEAD, LINEAR, TOWER
 
 DECODER_ONLY = ("gptq", "awq", "mxfp4", "auto-round", "gptq_marlin", "awq_marlin")  # a tower stays as it is
 # What the engine calls ModelOpt's reader of an algorithm with this in its name; it has one for each of them.
@@ -90,6 +90,10 @@ def _packed(
     modules = [None if one.modules is None else Modules(one.modules) for one in every]
     found = shares(Modules(_left_out(settings, every)), modules, places, model_type)
     packed = {role: _of(found[role], every) for role in _packs(method)}
+    # A class of modules is never the head's: checkpoints pack it where they name it.
+    packed[HEAD] = _of(
+        found[HEAD], [replace(one, stored_bits=PLAIN_BITS) if one.modules is None else one for one in every]
+    )
     if config.get("expert_dtype") == "fp4":  # DeepSeek V4: the experts alone, in blocks of 32
         packed[EXPERT] = ((1.0, 4 + 8 / 32),)
     return packed
