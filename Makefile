@@ -203,7 +203,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing identity hang-load load-clients scale
+.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing size-keys identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -227,8 +227,10 @@ scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok p
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
 scale-console: sync ## the console before N=1000 LLMServices of the real operator: first list, memory, updates a second to one and twenty watchers
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python console/bench/scale.py $(or $(N),1000)
-bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of config.json and facts.json
+bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of folders with config.json, and facts.json where the figures are known
 	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
+size-keys: ## write which keys of each model's class its size depends on, from transformers and the engine: ENGINE=python with both
+	@nice $(or $(ENGINE),$(BIN)/python) sizing/bench/size_keys.py
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
 	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30

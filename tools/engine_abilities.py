@@ -47,7 +47,23 @@ def engines_own() -> dict[str, Any]:
         "architectures": sorted(_VLLM_MODELS),
         "suffixes": [suffix for suffix, _ in iter_architecture_defaults()],
         "gone": dict(sorted(_PREVIOUSLY_SUPPORTED_MODELS.items())),
+        "adapter_embeddings": dict(adapter_embeddings()),
     }
+
+
+def adapter_embeddings() -> Iterator[tuple[str, list[str]]]:
+    """The embedding and head that each class offers to adapters; of text models, whose parts are no classes here."""
+    from vllm.model_executor.models.registry import ModelRegistry
+
+    for name in sorted(ModelRegistry.models):
+        if not name.endswith("ForCausalLM"):
+            continue
+        try:
+            model: Any = ModelRegistry.models[name].load_model_cls()
+        except (ImportError, RuntimeError):  # needs a card's package
+            continue
+        if getattr(model, "supports_lora", False):
+            yield name, sorted(getattr(model, "embedding_modules", None) or {})
 
 
 def through_transformers() -> Iterator[str]:

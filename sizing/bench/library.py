@@ -15,7 +15,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.models.auto import modeling_auto
 
-PACKAGE = Path(__file__).parents[1] / "src" / "windlass_sizing"
+PACKAGE = Path(__file__).parents[1] / "src" / "windlass_sizing" / "model"
 MAPPINGS = (
     modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,

@@ -26,10 +26,13 @@ def model(place: Path, **more: object) -> Path:
     return place
 
 
-def adapter(place: Path, **more: object) -> Path:
+MATRIX = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+
+
+def adapter(place: Path, *, tensor: str = MATRIX, **more: object) -> Path:
     place.mkdir(parents=True)
     (place / "adapter_config.json").write_text(json.dumps({**LORA, "base_model_name_or_path": BASE_NAME, **more}))
-    (place / "adapter_model.safetensors").write_bytes(safetensors(64, "F32"))
+    (place / "adapter_model.safetensors").write_bytes(safetensors(64, "F32", tensor))
     return place
 
 
@@ -211,3 +214,38 @@ def test_a_draft_model_is_read_too(volume):
     (volume / "draft/config.json").unlink()
     reason, message = told(seen(volume, "Llama-Tiny", Beside(draft=own(volume, "draft", field))))
     assert (reason, message.startswith(f'{field} "draft" has no config.json')) == ("ConfigMissing", True)
+
+
+TENSORS = {
+    "trained tokens": ("embed_tokens.token_adapter.trainable_tokens_delta", "has trained single tokens", False, True),
+    "a whole head": ("lm_head.weight", "holds a whole tensor (lm_head.weight)", True, True),
+    "the head": ("lm_head.lora_A.weight", "changes lm_head, which the engine's Qwen2ForCausalLM takes", True, False),
+    "the embedding": ("model.embed_tokens.lora_embedding_A", "changes embed_tokens, which the engine's", True, False),
+}
+
+
+@pytest.mark.parametrize(("tensor", "words", "can_merge", "everywhere"), TENSORS.values(), ids=TENSORS.keys())
+def test_tensors_that_the_engine_takes_from_no_adapter(tmp_path, tensor, words, can_merge, everywhere):
+    """Told by their names and the base's class, before a GPU is taken; some can be merged all the same."""
+    model(tmp_path / "base", architectures=["Qwen2ForCausalLM"], model_type="qwen2")
+    model(tmp_path / "llama")
+    named = adapter(tmp_path / "loras/own", tensor=f"base_model.model.{tensor}", base_model_name_or_path="base")
+    reason, message = told(seen(tmp_path, "loras/own"))
+    assert (reason, words in message) == ("AdapterUnusable", True)
+    assert seen(tmp_path, "loras/own", Beside(merge=True)).ok is can_merge
+    of_llama = seen(tmp_path, "loras/own", Beside(base=own(tmp_path, "llama")))
+    assert of_llama.ok is not everywhere
+    beside = Beside(adapters=(Named("x", own=own(tmp_path, "loras/own")),))
+    assert told(seen(tmp_path, "base", beside))[0] == "AdapterUnusable"
+    assert seen(tmp_path, "llama", beside).ok is not everywhere
+    named.rename(tmp_path / "base/found")
+    assert seen(tmp_path, "base").facts.adapters is None
+
+
+def test_tensors_that_the_engine_takes(tmp_path):
+    """Matrices, classifiers, and what peft keeps of the base's own embedding."""
+    model(tmp_path / "base")
+    kept = ("score.weight", "classifier.bias", "model.embed_tokens.base_layer.weight", "lm_head.lora_B.weight")
+    for number, tensor in enumerate(kept):
+        adapter(tmp_path / f"{number}", tensor=f"base_model.model.{tensor}", base_model_name_or_path="base")
+        assert seen(tmp_path, f"{number}").ok

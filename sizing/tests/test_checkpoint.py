@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import safetensors as safetensors_library
 from windlass_sizing.files.checkpoint import REASONS, CheckpointReport, inspect
 
 CONFIG = {
@@ -14,9 +15,12 @@ CONFIG = {
 }  # fmt: skip
 
 
-def safetensors(size: int, dtype: str = "BF16") -> bytes:
+SIZES = {"BF16": 2, "F32": 4, "F16": 2}
+
+
+def safetensors(size: int, dtype: str = "BF16", name: str = "w") -> bytes:
     header = json.dumps(
-        {"__metadata__": {}, "w": {"dtype": dtype, "shape": [size], "data_offsets": [0, size]}}
+        {"__metadata__": {}, name: {"dtype": dtype, "shape": [size // SIZES[dtype]], "data_offsets": [0, size]}}
     ).encode()
     return len(header).to_bytes(8, "little") + header + bytes(size)
 
@@ -195,3 +199,98 @@ def test_what_may_not_be_read_is_reported(volume, monkeypatch):
     report = refused(volume)
     assert report.reason == "PathUnreadable"
     assert "config.json: Permission denied; the server runs as user 10001" in report.message
+
+
+def bytes_of(*tensors: tuple[str, list[int], int, int], more: int = 0) -> bytes:
+    """A file of tensors: format, shape, place; and so many bytes after the last."""
+    header = json.dumps(
+        {
+            f"w{number}": {"dtype": one[0], "shape": one[1], "data_offsets": one[2:]}
+            for number, one in enumerate(tensors)
+        }
+    ).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(max(one[3] for one in tensors) + more)
+
+
+WHOLE = (("F32", [8, 8], 0, 256), ("BF16", [4, 8], 256, 320))
+NOT_WHOLE = {
+    "longer than its header": bytes_of(*WHOLE, more=64),
+    "a hole": bytes_of(WHOLE[0], ("BF16", [4, 8], 320, 384)),
+    "an overlap": bytes_of(WHOLE[0], ("BF16", [4, 8], 192, 256)),
+    "bytes before the first": bytes_of(("F32", [8, 8], 64, 320)),
+    "another shape": bytes_of(("F32", [8, 9], 0, 256), WHOLE[1]),
+    "half a value": bytes_of(("F32", [8, 8], 0, 256), ("F4", [3], 256, 258)),
+}
+
+
+@pytest.mark.parametrize("content", NOT_WHOLE.values(), ids=NOT_WHOLE.keys())
+def test_a_file_that_its_header_does_not_cover_is_broken(volume, content):
+    """As the engine's own reader refuses it: a download that was resumed wrongly leaves such files."""
+    with pytest.raises(safetensors_library.SafetensorError):
+        safetensors_library.deserialize(content)
+    (volume / "good" / "model-00001-of-00002.safetensors").write_bytes(content)
+    assert refused(volume).reason == "ShardBroken"
+
+
+def test_a_file_that_its_header_covers_is_whole(volume):
+    """In any order of the names, with formats that we do not know and tensors of no values."""
+    content = bytes_of(WHOLE[1], WHOLE[0], ("F32", [0], 256, 256), ("F4", [4], 320, 322))
+    assert len(safetensors_library.deserialize(content)) == 4
+    (volume / "good" / "model-00001-of-00002.safetensors").write_bytes(content)
+    assert inspect(volume, "good").facts.weights_bytes == 1000 + 322
+
+
+def of_good(volume: Path, *names: str) -> Path:
+    """The good model with these weight files of 1000 bytes, and no others."""
+    good = volume / "good"
+    for path in good.glob("model*"):
+        path.unlink()
+    for name in names:
+        (good / name).write_bytes(safetensors(1000))
+    return good
+
+
+SERIES = {
+    "from zero, to the count": [f"model-0000{number}-of-00002.safetensors" for number in (0, 1, 2)],
+    "from zero, before the count": [f"model-0000{number}-of-00003.safetensors" for number in (0, 1, 2)],
+    "of one digit": [f"model-{number}-of-3.safetensors" for number in (1, 2, 3)],
+    "of six digits": [f"model-00000{number}-of-000003.safetensors" for number in (1, 2, 3)],
+    "with underscores": [f"model_{number:02d}_of_03.safetensors" for number in (1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("names", SERIES.values(), ids=SERIES.keys())
+def test_a_series_is_counted_whole_however_it_is_numbered(volume, names):
+    """Every file, and the one that is missing by its name."""
+    good = of_good(volume, *names)
+    assert inspect(volume, "good").facts.weights_bytes == 3000
+    (good / names[1]).unlink()
+    assert f"1 of 3 weight files are missing: {names[1]}" in refused(volume).message
+
+
+def an_index(good: Path, name: str, *files: str) -> None:
+    (good / name).write_text(json.dumps({"weight_map": {f"w{number}": file for number, file in enumerate(files)}}))
+
+
+def test_an_index_without_its_files_leaves_what_is_there(volume):
+    """The engine takes the first kind of files that lies there; an index sorts out files of its kind alone."""
+    good = of_good(volume)
+    shards = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    an_index(good, "model.safetensors.index.json", *shards)
+    assert f"2 of 2 weight files are missing: {', '.join(shards)}" in refused(volume).message
+    pickles = [f"pytorch_model-0000{number}-of-00002.bin" for number in (1, 2)]
+    for name in pickles:
+        (good / name).write_bytes(bytes(700))
+    assert inspect(volume, "good").facts.weights_bytes == 1400
+    an_index(good, "pytorch_model.bin.index.json", *pickles)
+    assert inspect(volume, "good").facts.weights_bytes == 1400
+    (good / shards[0]).write_bytes(safetensors(1000))
+    assert "1 of 2 weight files are missing" in refused(volume).message
+
+
+def test_an_index_of_other_pickles_leaves_those_that_are_there(volume):
+    """The engine reads no index of .bin files."""
+    good = of_good(volume)
+    (good / "pytorch_model.bin").write_bytes(bytes(900))
+    an_index(good, "pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin")
+    assert inspect(volume, "good").facts.weights_bytes == 900

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.facts import from_config
+from windlass_sizing.model.keys import SPELLINGS
+from windlass_sizing.placement import words
 
 MODELS = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 NAMES = [model["name"] for model in MODELS]
@@ -49,3 +51,28 @@ def test_no_model_needs_the_fallback(model):
 def test_facts_fit_a_termination_message(model):
     """What the inspect Job prints stays well under 4 KiB."""
     assert len(json.dumps(from_config(model["config"], weights_bytes=123456789).to_dict())) < 2048
+
+
+@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+def test_no_model_is_warned_of(model):
+    """Each is near, so that a warning of keys that nothing reads would be a false one."""
+    assert from_config(model["config"]).unread is None
+
+
+KEYS = {
+    "NVIDIA-Nemotron-3-Super-120B-A12B-FP8": ("expert_hidden_size", "moe_latent_size"),
+    "DeepSeek-V3": ("dense_layers", "first_k_dense_replace"),
+    "Kimi-K3": ("expert_hidden_size", "routed_expert_hidden_size"),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_key_that_the_class_reads_and_nothing_here_is_named(name, monkeypatch):
+    """As before its mend: without the spelling, the plan says what it does not read."""
+    fact, key = KEYS[name]
+    monkeypatch.setitem(SPELLINGS, fact, tuple(one for one in SPELLINGS[fact] if one != key))
+    facts = from_config(next(model["config"] for model in MODELS if model["name"] == name))
+    assert facts.unread == key
+    assert words.unread(facts) == (
+        f"nothing here reads {key} of config.json, on which the model's size depends: check the figures",
+    )

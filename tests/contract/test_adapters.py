@@ -123,3 +123,26 @@ def test_a_draft_model_reaches_the_engine(volumes, tmp_path):
     said = json.loads(plan.engine_args[plan.engine_args.index("--speculative-config") + 1])
     wanted = {"method": "draft_model", "model": f"{tmp_path}/pod/data/draft", "num_speculative_tokens": 3}
     assert said == wanted
+
+
+TENSORS = {
+    "lm_head.weight": False,
+    "lm_head.lora_A.weight": False,
+    "model.embed_tokens.lora_embedding_A": False,
+    "model.embed_tokens.token_adapter.trainable_tokens_delta": False,
+    "model.layers.0.self_attn.q_proj.lora_A.weight": True,
+}
+
+
+@pytest.mark.parametrize(("tensor", "is_taken"), TENSORS.items(), ids=TENSORS.keys())
+def test_tensors_are_judged_alike(volumes: dict[str, Path], tensor: str, is_taken: bool) -> None:
+    """By inspection and by the server, of a base whose class offers neither embedding nor head."""
+    place = volumes["models"] / "loras/sql"
+    header = json.dumps({f"base_model.model.{tensor}": {"dtype": "F32", "shape": [16], "data_offsets": [0, 64]}})
+    content = len(header).to_bytes(8, "little") + header.encode() + bytes(64)
+    (place / "adapter_model.safetensors").write_bytes(content)
+    report = inspect(volumes["models"], "loras/sql", "pvc/models")
+    (own,) = (probe.look(looked_for(("--model", str(place)), {})).adapters.own,)
+    assert own is not None
+    assert (report.ok, not own.problem or "does not fit" in own.problem) == (is_taken, is_taken)
+    assert is_taken or own.problem.removeprefix("the adapter ") in report.message

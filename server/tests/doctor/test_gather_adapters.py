@@ -23,7 +23,8 @@ def adapter(tmp_path: Path) -> Path:
     place.mkdir(parents=True)
     said = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "bias": "none", "base_model_name_or_path": str(base)}
     (place / "adapter_config.json").write_text(json.dumps(said))
-    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+    header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     body = len(header).to_bytes(8, "little") + header + bytes(4)
     (place / "adapter_model.safetensors").write_bytes(body)
     return place

@@ -1,5 +1,7 @@
 """Combinations that cannot run: each is told in one sentence, before anything starts."""
 
+from dataclasses import replace
+
 import pytest
 from windlass.errors import UsageError
 from windlass.launch.model import Gpu, Machine, ModelFiles
@@ -109,3 +111,11 @@ def test_engines_that_the_gpus_hold_pass(line: str) -> None:
     """By the last of two equal flags; where other machines may have GPUs, the engine counts."""
     words = tuple(line.split())
     assert resolve(words, {}, PLAIN, L20).value("tensor-parallel-size") == int(words[1])
+
+
+def test_weights_that_are_not_whole_are_refused() -> None:
+    """As inspection has it; another way to load them is another matter."""
+    broken = replace(PLAIN, weights_problem="model.safetensors is empty; download it again")
+    with pytest.raises(UsageError, match=r"/data/model: model.safetensors is empty; download it again"):
+        resolve(("-tp", "1"), {}, broken, L20)
+    assert resolve(("-tp", "1", "--load-format", "dummy"), {}, broken, L20)

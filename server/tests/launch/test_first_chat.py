@@ -53,7 +53,7 @@ def test_a_base_model_may_refuse_a_chat(model: Path) -> None:
 def test_a_tokenizer_of_mistral_common_has_a_template(model: Path) -> None:
     """It lies in no file, and a chat has to work all the same."""
     (model / "tekken.json").write_text("{}")
-    (model / "consolidated.safetensors").write_text("")
+    (model / "consolidated.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
     question = asked()[0]
     assert (question.template, question.has_template) == (None, True)
 

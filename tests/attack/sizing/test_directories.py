@@ -23,7 +23,7 @@ LLAMA = {
 
 
 def safetensors(size: int) -> bytes:
-    header = json.dumps({"w": {"dtype": "BF16", "shape": [size], "data_offsets": [0, size]}}).encode()
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [size // 2], "data_offsets": [0, size]}}).encode()
     return len(header).to_bytes(8, "little") + header + bytes(size)
 
 

@@ -67,6 +67,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
         because=(
             "spec.resources.gpus is 0: served on the CPU",
             *words.figures(facts, need, serving)[:2],
+            *words.unread(facts),
             *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,

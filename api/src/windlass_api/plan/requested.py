@@ -95,7 +95,7 @@ def _stretched(spec: LLMServiceSpec) -> bool:
 
 def _context(spec: LLMServiceSpec, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
     asked = engine.max_model_len
-    if not asked or asked <= facts.max_model_len or _stretched(spec):
+    if not asked or facts.takes(asked) or _stretched(spec):
         return None
     return Refusal(
         "ContextTooLong",

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.model import lora_config as config
+from windlass_sizing.model import lora_tensors
+from windlass_sizing.quantization.engine import ENGINE
 
 from windlass.adapters import names, tensor_file
 from windlass.adapters.model import Adapter
@@ -17,13 +19,16 @@ PLAIN = ("F32", "F16", "BF16", "F64")
 SUFFIX = ".safetensors"
 
 
-def checked(adapters: Iterable[Adapter], base: Iterable[Path]) -> tuple[Adapter, ...]:
-    """The adapters, with the problem of each that does not fit; what cannot be told is left to the engine."""
+def checked(adapters: Iterable[Adapter], base: Iterable[Path], architecture: str) -> tuple[Adapter, ...]:
+    """The adapters, with the problem of each that does not fit; what cannot be told is left to the engine.
+
+    `architecture`: the class that the base's config.json names; it decides which embeddings adapters may change.
+    """
     adapters = tuple(adapters)
     if not any(adapter.rank for adapter in adapters):
         return adapters
     shapes = {name: shape for file in base for name, shape in _shapes(file).items()}
-    return tuple(_checked(adapter, shapes) for adapter in adapters)
+    return tuple(_checked(_named(adapter, architecture), shapes) for adapter in adapters)
 
 
 def _checked(adapter: Adapter, base: names.Shapes) -> Adapter:
@@ -39,10 +44,22 @@ def _checked(adapter: Adapter, base: names.Shapes) -> Adapter:
     return replace(adapter, problem=adapter.problem or told, merge_problem=adapter.merge_problem or told)
 
 
+def _named(adapter: Adapter, architecture: str) -> Adapter:
+    """The adapter, with what the engine says of its tensors' names."""
+    tensors = _header(Path(adapter.path) / f"adapter_model{SUFFIX}") if adapter.rank else ()
+    offered = ENGINE.adapter_embeddings.get(architecture)
+    by_name, merged = lora_tensors.problems((tensor.name for tensor in tensors), architecture, offered)
+    return replace(adapter, problem=adapter.problem or by_name, merge_problem=adapter.merge_problem or merged)
+
+
 def _shapes(file: Path) -> dict[str, names.Shape]:
+    """Of the tensors that have a shape of their module's."""
+    return {tensor.name: tensor.shape for tensor in _header(file) if tensor.dtype in PLAIN}
+
+
+def _header(file: Path) -> tuple[tensor_file.Tensor, ...]:
     """Of a safetensors file; nothing of any other, or of one that its reader will find broken."""
     try:
-        tensors = tensor_file.read_header(file) if file.suffix == SUFFIX else ()
+        return tensor_file.read_header(file) if file.suffix == SUFFIX else ()
     except (OSError, ValueError):
-        return {}
-    return {tensor.name: tensor.shape for tensor in tensors if tensor.dtype in PLAIN}
+        return ()

@@ -34,15 +34,25 @@ def look(asked: Asked) -> tuple[Adapters, str]:
     wants_merge = any(adapter.digest for adapter in (*given, *found, *((own,) if own else ())))
     template = here / CHAT_TEMPLATE
     shards = [file.path for file in base_weights(Path(where))] if own or given or found else []
+    name = _class_of(Path(where))
     adapters = Adapters(
-        fit.checked([own], shards)[0] if own else None,
-        fit.checked(found, shards),
-        fit.checked(given, shards),
+        fit.checked([own], shards, name)[0] if own else None,
+        fit.checked(found, shards, name),
+        fit.checked(given, shards, name),
         shards=_shards(Path(where)) if wants_merge else (),
         chat_template=str(template) if own and template.is_file() else "",
         notes=_beside(here) if own is None else (),
     )
     return adapters, where
+
+
+def _class_of(base: Path) -> str:
+    """The class that the base's config.json names; empty where it cannot be read, for that is told elsewhere."""
+    try:
+        found = documents.parse(documents.read(base / BASE_CONFIG, documents.CONFIG_BYTES_MAX))
+        return str(next(iter(found["architectures"])))
+    except (OSError, ValueError, LookupError, TypeError, StopIteration):
+        return ""
 
 
 def weights(adapter: Path) -> Path | None:

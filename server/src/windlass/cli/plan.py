@@ -109,7 +109,7 @@ def _facts(model: Path) -> ModelFacts:
 def _length(facts: ModelFacts, asked: int | None) -> int:
     from windlass_sizing.placement.choice import default_length
 
-    if asked and asked > facts.max_model_len:
+    if asked and not facts.takes(asked):
         own = facts.max_model_len
         raise UsageError(f"--max-model-len {asked} is longer than the model's own {own} tokens; set at most {own}")
     return asked or default_length(facts)

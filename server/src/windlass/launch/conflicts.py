@@ -18,6 +18,8 @@ from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.values import Value
 
 TP = "--tensor-parallel-size"
+READS_THE_FILES = (None, "auto", "hf", "safetensors", "windlass")
+"""Values of --load-format that read the weight files as inspection finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,15 @@ def _heads_do_not_divide(q: Question) -> str | None:
 
 def _longer_than_model(q: Question) -> str | None:
     wanted, own = q.values.get("max-model-len"), q.model.max_model_len
-    if not isinstance(wanted, int) or own is None or wanted <= own:
+    if not isinstance(wanted, int) or own is None or wanted <= own or q.model.takes_any_length:
         return None
     return f"--max-model-len {wanted} is longer than the model's own {own} tokens; set at most {own}"
+
+
+def _weights_are_not_whole(q: Question) -> str | None:
+    if not q.model.weights_problem or q.values.get("load-format") not in READS_THE_FILES:
+        return None
+    return f"{q.model.weights_path}: {q.model.weights_problem}"
 
 
 def _template_of_models_gone(q: Question) -> str | None:
@@ -120,6 +128,7 @@ def _tools_without_parser(q: Question) -> str | None:
 
 
 RULES: tuple[Callable[[Question], str | None], ...] = (
+    _weights_are_not_whole,
     _template_of_models_gone,
     _no_worker,
     _two_counts,

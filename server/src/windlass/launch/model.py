@@ -50,6 +50,8 @@ class ModelFiles:
     """From `ti_model_config.json`, as the next."""
     conv_template: str | None = None
     architecture: str = ""
+    takes_any_length: bool = False
+    """The engine knows no longest context of it."""
     has_chat_template: bool = False
     marks: Marks = field(default_factory=Marks)
     """Of the form that the model writes in, and the chat template that the engine renders by itself."""
@@ -66,6 +68,8 @@ class ModelFiles:
     """Why its prompts cannot be split over GPUs; empty where they can."""
     has_smoothquant_file: bool = False
     has_plain_weights: bool = True  # False: smoothquant's file is the only weight file
+    weights_problem: str = ""
+    """Why its weight files are not whole, as a sentence."""
     generation: Mapping[str, object] = field(default_factory=dict)
     """What the engine takes for the model's generation_config.json."""
     base: str = ""

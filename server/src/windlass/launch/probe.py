@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.errors import CheckpointError, FactsError
-from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION
-from windlass_sizing.files.weights import GGUF, quantization_of, wanted_files
+from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config
+from windlass_sizing.files.weights import GGUF, NOT_WHOLE, quantization_of, read_weights, wanted_files
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
@@ -73,6 +73,7 @@ def model_files(path: str) -> ModelFiles:
         is_embedder=(directory / "modules.json").is_file(),
         generation=_generation(directory, config),
         has_smoothquant_file=(directory / SMOOTHQUANT_FILE).is_file(),
+        weights_problem=_weights_problem(directory),
         has_plain_weights=(stored := _quantization_of_files(directory)) != SMOOTHQUANT,
     )
     try:
@@ -84,6 +85,7 @@ def model_files(path: str) -> ModelFiles:
         known,
         model_type=facts.model_type,
         max_model_len=facts.max_model_len or None,
+        takes_any_length=bool(facts.takes_any_length),
         quantization=GGUF if stored == GGUF else facts.quantization,
         attention_heads=facts.num_attention_heads,
         has_experts=facts.num_experts is not None,
@@ -101,10 +103,21 @@ def _quantization_of_files(directory: Path) -> str | None:
         return None
 
 
+def _weights_problem(directory: Path) -> str:
+    """What inspection says of weight files that are missing or not whole; where there are none, the engine tells."""
+    try:
+        read_weights(directory)
+    except CheckpointError as error:
+        return str(error) if error.reason in NOT_WHOLE else ""
+    except OSError:  # told where the file is read
+        return ""
+    return ""
+
+
 def _quantization_beside(directory: Path) -> dict[str, object]:
     """The settings of a quantized checkpoint, where they stand in a file of their own."""
     beside = next((directory / name for name in SIDE_QUANTIZATION if (directory / name).is_file()), None)
-    return {"quantization_config": read_json(beside)} if beside else {}
+    return {"quantization_config": beside_config(beside.name, read_json(beside))} if beside else {}
 
 
 def _text(said: object) -> str | None:

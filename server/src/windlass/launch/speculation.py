@@ -90,8 +90,9 @@ def _must_fit(draft: DraftFiles, method: str, config: Mapping[str, object]) -> N
 def _notes(draft: DraftFiles, method: str, context: int | None) -> Iterator[str]:
     if draft.facts and draft.facts.drafts_by == drafter.UNKNOWN:
         yield f"the tensors of {draft.path} have names that cannot be read: nothing shows that it drafts by {method}"
-    own = draft.facts.max_model_len if draft.facts and method == drafter.DRAFT_MODEL else 0
-    if own and context and own < context:
+    reader = draft.facts if method == drafter.DRAFT_MODEL else None
+    if reader and context and not reader.takes(context):
+        own = reader.max_model_len
         yield (
             f"the draft model reads {own} tokens at most: longer texts of up to {context} are continued without drafts"
         )

@@ -15,8 +15,10 @@ from pathlib import Path, PurePosixPath
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
 from windlass_sizing.files.directory import Directory
+from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.files.weights import ADAPTER_WEIGHTS, SUFFIXES, inside, listed, measure, names_in
-from windlass_sizing.model import lora_config
+from windlass_sizing.model import lora_config, lora_tensors
+from windlass_sizing.quantization.engine import ENGINE
 
 UNUSABLE, NOT_ADAPTER, NO_BASE = "AdapterUnusable", "NotAnAdapter", "BaseMissing"
 NEIGHBOURS = ("base_model", "base")
@@ -54,6 +56,14 @@ class FoundAdapter:
     rank: int
     base: str  # as its configuration names it: a path, or a name as `Qwen/Qwen2-7B-Instruct`
     merge_problem: str = field(default="", compare=False)
+    tensors: frozenset[str] = field(default=frozenset(), compare=False)  # their names; empty where no header says them
+
+    def must_fit(self, architecture: str, *, merge: bool) -> None:
+        """CheckpointError where the engine takes these tensors from no adapter of a base of this class."""
+        offered = ENGINE.adapter_embeddings.get(architecture)
+        by_name, merged = lora_tensors.problems(self.tensors, architecture, offered)
+        if problem := merged if merge else by_name:
+            raise CheckpointError(UNUSABLE, f"the adapter {problem}")
 
 
 def is_adapter(place: Path) -> bool:
@@ -93,7 +103,9 @@ def _read(place: Path, *, merge: bool) -> FoundAdapter:
         raise CheckpointError(UNUSABLE, f"the adapter has no weights ({' or '.join(ADAPTER_WEIGHTS[:2])})")
     measure(inside(place, file))
     base, rank = said.get("base_model_name_or_path"), getattr(numbers, "largest_rank", 0)
-    return FoundAdapter(place, rank, base if isinstance(base, str) else "", merged)
+    path = inside(place, file)
+    tensors = tensor_names([path]) if path.suffix == ".safetensors" else None
+    return FoundAdapter(place, rank, base if isinstance(base, str) else "", merged, tensors or frozenset())
 
 
 def named(model: Directory, wanted: Named) -> FoundAdapter:
@@ -122,6 +134,15 @@ def _usable(place: Path) -> Iterator[FoundAdapter]:
         yield _read(place, merge=False)
     except (CheckpointError, OSError):
         return
+
+
+def fits(one: FoundAdapter, architecture: str) -> bool:
+    """Whether an adapter that nobody named can be served on a base of this class; else the server leaves it out."""
+    try:
+        one.must_fit(architecture, merge=False)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _folders(place: Path) -> list[Path]:

@@ -34,7 +34,8 @@ TOKENIZERS = (
     "*.tiktoken",
     "*.gguf",
 )
-SIDE_QUANTIZATION = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
+SIDE_QUANTIZATION = {"hf_quant_config.json": "modelopt", "quantize_config.json": "gptq", "quant_config.json": "awq"}
+"""Files beside config.json that say how a checkpoint is quantized, and the method of each where it names none."""
 
 REASONS = (
     "PathNotFound",
@@ -151,8 +152,7 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
     own = adapters.read(model, merge=beside.merge) if adapters.is_adapter(model.place) else None
     base = _base(model, own, beside)
     found = _model(base or model)
-    every = {one.place: one for one in (adapters.named(model, wanted) for wanted in beside.adapters)}
-    every |= {one.place: one for one in adapters.found(model) if one.place not in every} if own is None else {}
+    every = _served_beside(model, own, beside, found.facts.architecture)
     served = [*([own] if own else []), *every.values()]
     if not served and (base or beside.merge):
         raise CheckpointError(
@@ -175,6 +175,27 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
         lora_whole=width.whole,
         lora_split=width.split,
     )
+
+
+def _served_beside(
+    model: Directory, own: adapters.FoundAdapter | None, beside: Beside, architecture: str
+) -> dict[Path, adapters.FoundAdapter]:
+    """The adapters that are served beside the model; an unusable one that somebody names is refused."""
+    every = dict[Path, adapters.FoundAdapter]()
+    if own:
+        _must_fit(model, own, architecture, merge=beside.merge)
+    for wanted in beside.adapters:
+        one = adapters.named(model, wanted)
+        _must_fit(wanted.own or model, one, architecture, merge=wanted.merge)
+        every[one.place] = one
+    for one in adapters.found(model) if own is None else ():
+        if one.place not in every and adapters.fits(one, architecture):
+            every[one.place] = one
+    return every
+
+
+def _must_fit(directory: Directory, one: adapters.FoundAdapter, architecture: str, *, merge: bool) -> None:
+    directory.named(lambda _: one.must_fit(architecture, merge=merge))
 
 
 def _base(model: Directory, own: adapters.FoundAdapter | None, beside: Beside) -> Directory | None:
@@ -241,8 +262,13 @@ def _config(directory: Directory) -> dict[str, Any]:
     config = directory.named(lambda where: _parsed(where, "config.json"))
     beside = next((name for name in SIDE_QUANTIZATION if (place / name).is_file()), None)
     if beside and "quantization_config" not in config:
-        config["quantization_config"] = directory.named(lambda where: _parsed(where, beside))
+        config["quantization_config"] = directory.named(lambda where: beside_config(beside, _parsed(where, beside)))
     return config
+
+
+def beside_config(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file of SIDE_QUANTIZATION, with the method that its name stands for."""
+    return {"quant_method": SIDE_QUANTIZATION[name], **settings}
 
 
 def _parsed(place: Path, name: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
-from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, from_files
+from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config, from_files
 from windlass_sizing.files.weights import INDEXES, Weights, read_weights
 from windlass_sizing.model.facts import ModelFacts, from_config
 
@@ -44,7 +44,7 @@ def _object(file: Path) -> dict[str, Any]:
 def _lay_quantization(config: dict[str, Any], directory: Path) -> None:
     beside = next((directory / name for name in SIDE_QUANTIZATION if (directory / name).is_file()), None)
     if beside and "quantization_config" not in config:
-        config["quantization_config"] = _object(beside)
+        config["quantization_config"] = beside_config(beside.name, _object(beside))
 
 
 def _stored(directory: Path) -> Weights | None:

@@ -27,16 +27,15 @@ class Architecture:
     window_pattern: int | None = None  # every n-th layer sees the whole context, the others slide
     slides: bool = False  # `sliding_window` alone makes every layer slide
     all_layers: str | None = None  # every layer mixes in this way
-    max_model_len: int | None = None  # where old configs leave it out
 
 
 USUAL = Architecture()
 SLIDING = Architecture(slides=True)
 PLAIN_MLP = Architecture(gated_mlp=False)
-GPT_LIKE = Architecture(gated_mlp=False, tied_by_default=True, mlp_ratio=4, max_model_len=2048)
+GPT_LIKE = Architecture(gated_mlp=False, tied_by_default=True, mlp_ratio=4)
 GPT_POSITIONS = replace(GPT_LIKE, learned_positions=True)
 GATED_ATTENTION = Architecture(gated_attention=True)
-STATE_ONLY = Architecture(all_layers="state", max_model_len=1048576)
+STATE_ONLY = Architecture(all_layers="state")
 
 ARCHITECTURES: dict[str, Architecture] = {
     # Older decoders with a plain MLP.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,19 +18,20 @@ from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.keys import SPELLINGS
 from windlass_sizing.model.layers import BOTH, DENSE, EXPERTS, STATE
 from windlass_sizing.model.mixers import compression_ratios, read_latent
+from windlass_sizing.model.own_context import own_context
 from windlass_sizing.model.params import EMBEDDING, HEAD, LINEAR, TOWER, Shape, count_params, kv_keeping, places
 from windlass_sizing.model.plausible import limit_of, must_be_plausible, shown
 from windlass_sizing.model.quantized import Packing, nominal, packing_of
-from windlass_sizing.model.settings import Settings, library, text_settings
+from windlass_sizing.model.settings import Settings, library, text_settings, unread
 from windlass_sizing.model.shape import read_shape
 from windlass_sizing.model.towers import tower_params
 
-STRETCHING = ("linear", "dynamic", "ntk")
-NO_CONTEXT_SAID = 2048  # the engine's own, when a config.json names no length
 PLAIN_NEAR = 0.05  # a draft head or a stored copy of the embedding makes files this much larger than the model
 PACKED_NEAR = 0.4
+PLAIN_BYTES = 2  # of a weight that a quantized checkpoint leaves as it is
 STATE_VALUE_BYTES = 4
 TEXT_MAX = 256
+UNREAD_SHOWN = 4
 NEVER_ZERO = (
     *("params", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("vocab_size", "max_model_len"),
@@ -63,7 +64,7 @@ class ModelFacts:
     num_key_value_heads: int
     head_dim: int
     vocab_size: int
-    max_model_len: int  # the model's own
+    max_model_len: int  # the model's own; the engine's default where it knows none
     quantization_bits: float | None = None
     intermediate_size: int | None = None
     embedding_params: int = 0  # token embedding and output head: online quantization leaves them alone
@@ -91,9 +92,12 @@ class ModelFacts:
     lora_rank: int | None = None  # of each place
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
+    kv_bits: float | None = None  # of a value of the KV cache, where the checkpoint asks for a format of its own
+    unread: str | None = None  # keys of config.json that its class takes sizes from, and that nothing here reads
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
     drafted_most: int | None = None  # Medusa heads: each drafts one token
     reads_hidden: int | None = None  # values of the served model's hidden state that the head reads
+    takes_any_length: bool | None = None  # the engine knows no length of the model and takes any
     deepest_layer: int | None = None  # of the served model that an Eagle-3 head says it reads
     draft: ModelFacts | None = None  # of the model that drafts
 
@@ -101,6 +105,10 @@ class ModelFacts:
     def params_text(self) -> str:
         """The number of parameters as people say it: 7.62 B, 2.9 M."""
         return f"{self.params / 1e9:.2f} B" if self.params >= 10**8 else f"{self.params / 1e6:.1f} M"
+
+    def takes(self, tokens: int) -> bool:
+        """Whether the engine serves a context of so many tokens."""
+        return bool(self.takes_any_length) or tokens <= self.max_model_len
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as JSON values, without what is not known; well under 2 KiB."""
@@ -175,15 +183,14 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
     text = text_settings(config)
     row = ARCHITECTURES.get(text.model_type, USUAL)
     shape = read_shape(text, row)
-    packing = packing_of(config, places(shape))
+    packing = packing_of(config, places(shape), text.model_type)
     method, bits = nominal(packing)
     dtype = stored_dtype or _stored_dtype(config, text)
-    counted = _count(config, text, shape)
-    stored = _stored_params(weights_bytes, dtype if packing is None else None, bits)
-    if not stored:
+    counted, context = _count(config, text, shape), own_context(text)
+    if weights_bytes is None or not (dtype or packing):
         _must_be_counted(text, shape)
-    params, how = _params(counted, stored)
-    return ModelFacts(
+    params, how = _params(counted, weights_bytes, dtype, packing)
+    facts = ModelFacts(
         architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type)),
         model_type=text.model_type,
         params=params,
@@ -197,8 +204,10 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         num_key_value_heads=shape.base.kv_heads,
         head_dim=shape.base.head_dim,
         vocab_size=shape.vocab,
-        max_model_len=_max_model_len(text, row),
+        max_model_len=context.tokens,
+        takes_any_length=context.is_open or None,
         quantization_bits=bits,
+        kv_bits=packing.kv_bits if packing else None,
         intermediate_size=shape.intermediate or None,
         embedding_params=counted.roles[EMBEDDING] + counted.roles[HEAD],
         num_experts=shape.experts or None,
@@ -209,6 +218,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         counted_bytes=_counted_bytes(counted, shape, row, packing),
         **_cache(text, shape),
     )
+    return replace(facts, unread=", ".join(unread(text)[:UNREAD_SHOWN]) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +251,8 @@ def _counted_bytes(counted: Count, shape: Shape, row: Architecture, packing: Pac
     """The bytes of a quantized checkpoint, by its settings; None for plain weights."""
     if packing is None:
         return None
-    copy = shape.vocab * shape.hidden * 2 if row.stores_head and shape.tied else 0
-    return packing.stored_bytes(counted.roles, 2) + copy
+    copy = shape.vocab * shape.hidden * PLAIN_BYTES if row.stores_head and shape.tied else 0
+    return packing.stored_bytes(counted.roles, PLAIN_BYTES) + copy
 
 
 def _must_be_counted(text: Settings, shape: Shape) -> None:
@@ -268,24 +278,21 @@ def _must_be_counted(text: Settings, shape: Shape) -> None:
         )
 
 
-def _stored_params(weights_bytes: int | None, plain_dtype: str | None, bits: float | None) -> tuple[int, str] | None:
-    """Parameters told by the files themselves: exact for plain weights, near for quantized ones."""
-    if weights_bytes is None:
-        return None
-    if plain_dtype:
-        return round(weights_bytes / dtype_bytes(plain_dtype)), f"from the checkpoint's bytes as {plain_dtype}"
-    if bits:
-        return round(weights_bytes * 8 / bits), f"from the checkpoint's bytes at {bits:g} bits a weight"
-    return None
-
-
-def _params(counted: Count, stored: tuple[int, str] | None) -> tuple[int, str]:
-    """The count, unless the files contradict it; packed bytes are only near, so they need to contradict it much."""
-    if stored is None:
+def _params(
+    counted: Count, weights_bytes: int | None, plain_dtype: str | None, packing: Packing | None
+) -> tuple[int, str]:
+    """The count, unless the files contradict it: their bytes, as plain weights or by the checkpoint's own formats."""
+    if weights_bytes is None or not (plain_dtype or packing):
         return counted.params, counted.how
-    near = PACKED_NEAR if " at " in stored[1] else PLAIN_NEAR
-    agrees = counted.params and abs(stored[0] / counted.params - 1) <= near
-    return (counted.params, counted.how) if agrees else stored
+    if packing:
+        stored, how = weights_bytes * 8 / packing.bits, f"at {packing.bits:g} bits a weight"
+        ours, near = packing.stored_bytes(counted.roles, PLAIN_BYTES), PACKED_NEAR
+    else:
+        plain = dtype_bytes(plain_dtype or "")
+        stored, how = weights_bytes / plain, f"as {plain_dtype}"
+        ours, near = round(counted.params * plain), PLAIN_NEAR
+    agrees = ours and abs(weights_bytes / ours - 1) <= near
+    return (counted.params, counted.how) if agrees else (round(stored), f"from the checkpoint's bytes {how}")
 
 
 def _cache(text: Settings, shape: Shape) -> dict[str, Any]:
@@ -305,18 +312,6 @@ def _cache(text: Settings, shape: Shape) -> dict[str, Any]:
         if attention.kv_values != 2 * shape.base.head_dim:
             found[f"{kind}_kv_dim"] = attention.kv_values
     return found
-
-
-def _max_model_len(text: Settings, row: Architecture) -> int:
-    """The model's own context as the engine derives it: the least of what is said, stretched by simple rope scaling."""
-    said = [value for name in SPELLINGS["max_model_len"] if (value := text.number(name)) and value > 0]
-    if not said:
-        return row.max_model_len or NO_CONTEXT_SAID
-    scaling = text.get("rope_scaling", "rope_parameters")
-    scaling = scaling if isinstance(scaling, Mapping) else {}
-    factor = scaling.get("factor")
-    stretches = scaling.get("rope_type", scaling.get("type")) in STRETCHING
-    return int(min(said) * factor) if stretches and isinstance(factor, int | float) else min(said)
 
 
 def _brings_code(config: Mapping[str, Any]) -> bool:

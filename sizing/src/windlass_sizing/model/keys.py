@@ -36,6 +36,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "max_position_embeddings",
         "seq_length",
         "max_sequence_length",
+        "max_seq_length",
         "max_seq_len",
         "model_max_length",
         "n_positions",
@@ -49,6 +50,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "expert_intermediate_size",
         "moe_ffn_hidden_size",
     ),
+    "expert_hidden_size": ("moe_latent_size", "routed_expert_hidden_size"),
     "shared_intermediate_size": (
         "shared_expert_intermediate_size",
         "moe_shared_expert_intermediate_size",

@@ -122,10 +122,11 @@ def _mlp(shape: Shape, layer: Layer) -> Width:
     beside = plain * (2 if shape.twin else 1 if shape.dense_beside_experts else 0)
     shared = _matrices(shape, shape.shared_width) if shape.shared_width else Width()
     router = Width(whole=shape.hidden + shape.experts)
-    return beside + shared + router + _matrices(shape, shape.expert_width, max(1, shape.experts))
+    narrow = Width(whole=2 * (shape.hidden + shape.expert_hidden) if shape.expert_hidden else 0)
+    return beside + shared + router + narrow + _matrices(shape, shape.expert_width, max(1, shape.experts))
 
 
-def _matrices(shape: Shape, inner: int, experts: int = 1) -> Width:
-    """Gate, up and down; `inner` is the width of all experts together."""
-    fused = 2 if shape.gated else 1
-    return Width((fused + 1) * shape.hidden * experts, (fused + 1) * inner)
+def _matrices(shape: Shape, inner: int, experts: int = 0) -> Width:
+    """Gate, up and down; `inner` is the width of all experts together, which may be narrower than the model."""
+    fused, hidden = 2 if shape.gated else 1, (shape.expert_hidden if experts else 0) or shape.hidden
+    return Width((fused + 1) * hidden * max(1, experts), (fused + 1) * inner)

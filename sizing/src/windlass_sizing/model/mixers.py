@@ -24,6 +24,7 @@ class Latent:
     value_dim: int
     index_heads: int = 0  # DeepSeek V3.2: a small attention that picks the tokens
     index_dim: int = 0
+    is_gated: bool = False  # a gate as wide as the values of all heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,12 @@ def read_latent(settings: Settings) -> Latent | None:
     # A class without a size of its own for the values takes the plain head's (MiniCPM3).
     heads = settings.number("num_attention_heads") or 1
     value_dim = settings.number("v_head_dim") or (settings.number("hidden_size") or 0) // heads
-    return Latent(kv_rank=rank, value_dim=value_dim, **{name: settings.number(key) or 0 for name, key in sizes.items()})
+    return Latent(
+        kv_rank=rank,
+        value_dim=value_dim,
+        is_gated=settings.flag("mla_use_output_gate"),
+        **{name: settings.number(key) or 0 for name, key in sizes.items()},
+    )
 
 
 def latent_inputs(latent: Latent, hidden: int, heads: int) -> int:
@@ -59,7 +65,8 @@ def latent_inputs(latent: Latent, hidden: int, heads: int) -> int:
     down = hidden * (latent.kv_rank + latent.rope_dim)
     up = latent.kv_rank * heads * (latent.nope_dim + latent.value_dim)
     indexer = latent.index_heads * (latent.index_dim * (latent.q_rank or hidden) + hidden) + hidden * latent.index_dim
-    return queries + down + up + (indexer if latent.index_heads else 0)
+    gate = hidden * heads * latent.value_dim if latent.is_gated else 0
+    return queries + down + up + gate + (indexer if latent.index_heads else 0)
 
 
 def compression_ratios(settings: Settings) -> list[int]:
@@ -164,8 +171,11 @@ def _delta_attention(settings: Settings, hidden: int) -> Mixer | None:
     if not heads or not head_dim:
         return None
     inner = heads * head_dim
-    gates = 2 * (hidden * head_dim + head_dim * inner) + hidden * heads
-    return Mixer(4 * hidden * inner + gates + 3 * inner * 4, inner * head_dim)
+    low_rank = hidden * head_dim + head_dim * inner
+    output_gate = hidden * inner if linear.get("use_full_rank_gate") is True else low_rank
+    gates = low_rank + output_gate + hidden * heads
+    conv = linear.get("short_conv_kernel_size") or _first(settings, "linear_conv_kernel_dim") or 4
+    return Mixer(4 * hidden * inner + gates + 3 * inner * conv, inner * head_dim)
 
 
 def _short_convolution(settings: Settings, hidden: int) -> Mixer | None:

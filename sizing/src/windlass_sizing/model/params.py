@@ -15,8 +15,8 @@ from windlass_sizing.model.mixers import Latent, Mixer, latent_inputs
 
 EMBEDDING, HEAD, NORM, ROUTER, TOWER = "embedding", "head", "norms", "router", "vision or audio"
 ATTENTION, OUTPUT, MIXER = "attention", "attention output", "state mixer"
-MLP, EXPERT, SHARED = "mlp", "experts", "shared experts"
-LINEAR = (ATTENTION, OUTPUT, MIXER, MLP, EXPERT, SHARED)  # what a quantization method packs
+MLP, EXPERT, SHARED, LATENT = "mlp", "experts", "shared experts", "projections of narrow experts"
+LINEAR = (ATTENTION, OUTPUT, MIXER, MLP, EXPERT, SHARED, LATENT)  # what a quantization method packs
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Shape:
     experts: int = 0
     expert_width: int = 0  # intermediate size of all experts of a layer together
     shared_width: int = 0
+    expert_hidden: int = 0  # what experts read and write, where it is narrower than `hidden`; 0: as hidden
     state: Mixer = field(default_factory=lambda: Mixer(0))
     embedding_dim: int = 0  # 0: as hidden
     beside: int = 0  # positions, per-layer embeddings: looked up, not multiplied
@@ -109,15 +110,16 @@ def _mlp(shape: Shape, layer: Layer) -> Counter[str]:
     return Counter(
         {
             MLP: beside,
-            EXPERT: _matrices(shape, shape.expert_width),
+            EXPERT: _matrices(shape, shape.expert_width, shape.expert_hidden),
+            LATENT: 2 * shape.hidden * shape.expert_hidden,
             SHARED: _matrices(shape, shape.shared_width),
             ROUTER: shape.hidden * shape.experts,
         }
     )
 
 
-def _matrices(shape: Shape, width: int) -> int:
-    return (3 if shape.gated else 2) * shape.hidden * width
+def _matrices(shape: Shape, width: int, hidden: int = 0) -> int:
+    return (3 if shape.gated else 2) * (hidden or shape.hidden) * width
 
 
 def places(shape: Shape) -> dict[str, frozenset[int]]:
@@ -129,7 +131,7 @@ def places(shape: Shape) -> dict[str, frozenset[int]]:
     dense = frozenset(index for index, layer in numbered if layer.mlp == DENSE)
     beside = experts if shape.twin or shape.dense_beside_experts else frozenset[int]()
     by_role = {ATTENTION: attending, OUTPUT: attending, MIXER: states, MLP: dense | beside}
-    return by_role | dict.fromkeys((EXPERT, SHARED, ROUTER), experts)
+    return by_role | dict.fromkeys((EXPERT, SHARED, LATENT, ROUTER), experts)
 
 
 def kv_keeping(shape: Shape) -> tuple[int, int]:

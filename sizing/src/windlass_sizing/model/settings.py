@@ -27,6 +27,30 @@ def library() -> dict[str, dict[str, Any]]:
     return found
 
 
+@cache
+def size_keys() -> dict[str, frozenset[str]]:
+    """The whole numbers on which the parameters of each `model_type` depend: `sizing/bench/size_keys.py` finds them."""
+    record = json.loads(resources.files("windlass_sizing.model").joinpath("size_keys.json").read_text())
+    return {kind: frozenset(keys) for kind, keys in record["types"].items()}
+
+
+class Watched(dict[str, Any]):
+    """A file's own settings, which remember the keys that somebody reads."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.read = set[str]()
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401  a value out of JSON
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401
+        """The value, which counts as read."""
+        self.read.add(key)
+        return super().get(key, default)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one part of a model: the file's own, the library's defaults, and the part around it."""
@@ -71,6 +95,14 @@ class Settings:
         return value if isinstance(value, list) else []
 
 
+def unread(text: Settings) -> tuple[str, ...]:
+    """The whole numbers of the file on which the class's parameters depend, and that nobody has read so far."""
+    read = text.given.read if isinstance(text.given, Watched) else set(text.given)
+    known = read | {name for names in SPELLINGS.values() for name in names}
+    keys = size_keys().get(text.model_type, frozenset())
+    return tuple(sorted(key for key, value in text.given.items() if key in keys - known and is_number(value)))
+
+
 def is_number(value: object) -> bool:
     """Whether a JSON value is a whole number (true and false are not)."""
     return isinstance(value, int) and not isinstance(value, bool)
@@ -88,7 +120,7 @@ def text_settings(config: Mapping[str, Any]) -> Settings:
             found = text_settings(nested)
             return Settings(found.model_type, found.given, found.defaults, {**rest, **found.outer})
     model_type = next((parts[name] for name in TEXT_PARTS if name in parts), outer_type)
-    return Settings(model_type, _flat(config), library().get(model_type, {}))
+    return Settings(model_type, Watched(_flat(config)), library().get(model_type, {}))
 
 
 def part_settings(config: Mapping[str, Any], name: str) -> Settings | None:

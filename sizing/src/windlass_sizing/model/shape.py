@@ -44,6 +44,7 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
         experts=experts if experts > 1 else 0,
         expert_width=_expert_width(settings, moe, len(layers)),
         shared_width=moe if row.shared_expert else _shared(settings, moe),
+        expert_hidden=settings.number("expert_hidden_size") or 0,
         state=state_mixer(settings, hidden) if kinds - {FULL, WINDOW, CROSS} else Mixer(0),
         embedding_dim=settings.number("word_embed_proj_dim") or 0,
         beside=_beside(settings, row, hidden),
@@ -167,9 +168,10 @@ def _tied(settings: Settings, row: Architecture) -> bool:
 
 
 def _layer_extra(settings: Settings, hidden: int) -> int:
-    """Per-layer inputs (Gemma 3n, 4) and hyper-connections (DeepSeek V4)."""
+    """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3)."""
     streams = settings.number("hc_mult") or 0
-    return 2 * hidden * ((settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams)
+    residuals = 4 * hidden if settings.number("attn_res_block_size") else 0
+    return residuals + 2 * hidden * ((settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams)
 
 
 def _beside(settings: Settings, row: Architecture, hidden: int) -> int:

@@ -86,7 +86,7 @@ class Serving:
     quantization: str | None = None
     utilization: float = DEFAULT_UTILIZATION
     enforce_eager: bool = False
-    kv_cache_dtype: str = "auto"  # of the KV cache; auto: as `dtype`
+    kv_cache_dtype: str = "auto"  # of the KV cache; auto: as the checkpoint asks, else as `dtype`
     step_tokens: int | None = None  # the most tokens of one step; None: the context, in chunks of STEP_TOKENS_MAX
     sequences: int = SAMPLED_SEQUENCES  # the most of one step
 
@@ -125,7 +125,11 @@ def serving_dtype_bytes(facts: ModelFacts, dtype: str) -> float:
 
 def kv_value_bytes(facts: ModelFacts, serving: Serving) -> float:
     """Bytes of a value of the KV cache."""
-    return 1 if serving.kv_cache_dtype.startswith("fp8") else serving_dtype_bytes(facts, serving.dtype)
+    if serving.kv_cache_dtype.startswith("fp8"):
+        return 1
+    if serving.kv_cache_dtype == "auto" and facts.kv_bits:
+        return facts.kv_bits / 8
+    return serving_dtype_bytes(facts, serving.dtype)
 
 
 def weights_gib(facts: ModelFacts, serving: Serving) -> float:

@@ -40,7 +40,15 @@ def figures(facts: ModelFacts, need: Demand, serving: Serving) -> tuple[str, ...
         f"KV cache {need.kv_gib:.2f} GiB for one context of {serving.max_model_len} tokens",
         f"{need.overhead_gib:.2f} GiB a GPU for the engine itself",
         *beside(facts, serving),
+        *unread(facts),
     )
+
+
+def unread(facts: ModelFacts) -> tuple[str, ...]:
+    """A warning of sizes that the model's class takes from config.json and that are not part of the figures."""
+    if not facts.unread:
+        return ()
+    return (f"nothing here reads {facts.unread} of config.json, on which the model's size depends: check the figures",)
 
 
 def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:

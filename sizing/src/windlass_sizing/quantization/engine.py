@@ -51,6 +51,7 @@ class Engine:
     transformers: frozenset[str]  # that it runs by transformers' module
     suffixes: tuple[str, ...]  # of classes for another task, which it makes of the ones that it has
     gone: dict[str, str]  # architectures that it gave up, and the last release with them
+    adapter_embeddings: dict[str, tuple[str, ...]]  # embedding and head that a text model's class offers to adapters
     cards: dict[str, tuple[Code, ...]]  # of each image's family: the needed libraries
 
     def serves(self, architecture: str) -> bool:
@@ -96,6 +97,7 @@ def read(text: str) -> Engine:
         frozenset(found["transformers"]),
         tuple(found["suffixes"]),
         found["gone"],
+        {name: tuple(modules) for name, modules in found["adapter_embeddings"].items()},
         {family: _cards(wheels) for family, wheels in found["cards"].items()},
     )
 

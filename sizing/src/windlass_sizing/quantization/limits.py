@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from windlass_sizing.model.quantized import UNNAMED
 from windlass_sizing.quantization.engine import DEEPSPEED, ENGINE
 from windlass_sizing.quantization.methods import AUTO, METHODS, READERS, reader_of
 from windlass_sizing.quantization.question import About, Problem, Question, dotted, owned
@@ -65,6 +66,13 @@ def _cannot_be_read(q: Question) -> Problem | None:
     by = q.checkpoint.quantized_by
     if not by:
         return None
+    if by == UNNAMED:
+        return Problem(
+            "the checkpoint's quantization_config names no quant_method, as MLX leaves it out, "
+            f"and vLLM {ENGINE.release} does not read that format",
+            "serve the unquantized checkpoint, or one in a format with a quant_method",
+            About.CHECKPOINT,
+        )
     needs = reader_of(by)
     if needs is None:
         known = METHODS.get(by)
