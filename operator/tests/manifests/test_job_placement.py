@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.plan.nodes import REQUIRED
 from windlass_operator.manifests.download_job import download_job
 from windlass_operator.manifests.inspect_job import inspect_job
-from windlass_operator.manifests.job_placement import PLACED_ANNOTATION, REQUIRED, is_placed_as
+from windlass_operator.manifests.job_placement import PLACED_ANNOTATION, is_placed_as
 
 IMAGE = "windlass/operator:1"
 GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists"}

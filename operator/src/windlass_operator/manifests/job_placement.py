@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.plan.nodes import REQUIRED, node_selector, required_affinity, tolerations
 
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.overlay import with_part
 
 PLACED_ANNOTATION = "serving.windlass.dev/placed"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def placed(pod: Manifest, services: Sequence[LLMService], resources: Mapping[str, Any] | None) -> Manifest:
@@ -27,8 +27,12 @@ def placed(pod: Manifest, services: Sequence[LLMService], resources: Mapping[str
     Services may share a Job: every service's tolerations are borne, and the first that limits the nodes decides.
     """
     part = next((one for service in services if (one := _nodes(service, pod.get("nodeSelector", {})))), {})
-    tolerations = [row for row in _unique(_tolerations(services)) if row not in pod["tolerations"]]
-    out = with_part(pod, {**part, **({"tolerations": tolerations} if tolerations else {})})
+    borne = [
+        row
+        for row in _unique(row for service in services for row in tolerations(service.spec))
+        if row not in pod["tolerations"]
+    ]
+    out = with_part(pod, {**part, **({"tolerations": borne} if borne else {})})
     if resources is None:
         return out
     own, *others = out["containers"]
@@ -51,19 +55,13 @@ def is_placed_as(annotations: Mapping[str, str], job: Manifest) -> bool:
 
 def _nodes(service: LLMService, group: Mapping[str, str]) -> Manifest:
     """The node selector and the required node affinity of the serving pods; neighbours of theirs concern no Job."""
-    asked, wish = service.spec.scheduling.node_selector, service.spec.pod_template.spec.to_piece()
-    further = wish.get("nodeSelector") or {}
-    terms = ((wish.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED)
-    affinity = {"affinity": {"nodeAffinity": {REQUIRED: terms}}} if terms else {}
-    return {**({"nodeSelector": {**asked, **group, **further}} if asked or further else {}), **affinity}
+    terms = required_affinity(service.spec)
+    selector = node_selector(service.spec, group) if node_selector(service.spec) else {}
+    return {
+        **({"nodeSelector": selector} if selector else {}),
+        **({"affinity": {"nodeAffinity": {REQUIRED: terms}}} if terms else {}),
+    }
 
 
-def _tolerations(services: Iterable[LLMService]) -> Iterable[Manifest]:
-    for service in services:
-        for one in service.spec.scheduling.tolerations:
-            yield one.model_dump(by_alias=True, exclude_defaults=True)
-        yield from service.spec.pod_template.spec.to_piece().get("tolerations") or ()
-
-
-def _unique(rows: Iterable[Manifest]) -> list[Manifest]:
+def _unique(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return list({json.dumps(row, sort_keys=True): row for row in rows}.values())

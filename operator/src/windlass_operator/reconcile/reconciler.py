@@ -62,7 +62,7 @@ from windlass_operator.status.jobs import held_open
 from windlass_operator.status.notes import notes
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
-from windlass_operator.status.waits import GPU_REASONS
+from windlass_operator.status.waits import NODE_REASONS
 
 logger = logging.getLogger(__name__)
 
@@ -288,9 +288,9 @@ class Reconciler:
                 return
 
     def _remember_waiting(self, key: Key, status: Mapping[str, Any]) -> None:
-        """Those that wait for GPUs are looked at when a node changes."""
+        """Those that wait for GPUs, or for nodes to be as they ask, are looked at when a node changes."""
         progressing = c.find(status["conditions"], c.PROGRESSING) or {}
-        if progressing.get("reason") in GPU_REASONS:
+        if progressing.get("reason") in NODE_REASONS:
             self.waiting_for_gpus.add(key)
         else:
             self.waiting_for_gpus.discard(key)
