@@ -119,15 +119,21 @@ class Reconciler:
             await self._reject(raw, subject, error, now)
             return REJECTED_AGAIN_S
 
-    async def _reject(self, raw: Manifest, subject: Subject, error: UserError, now: str) -> None:
-        """Say why the resource cannot be used; that it wants no replica is carried out all the same."""
+    async def _reject(
+        self, raw: Manifest, subject: Subject, error: UserError, now: str, seen: Seen | None = None
+    ) -> None:
+        """Say why the resource cannot be used; that it wants no replica is carried out all the same.
+
+        `seen` is what was known when its workload was refused.
+        """
         children = await self._own_children(raw, now)
         if children is not None and subject.wanted == 0:
             try:
                 await end_replicas(self._cluster, children.makers)
             except UserError as refused:
                 logger.warning("%s/%s: its replicas run on: %s", subject.namespace, subject.name, refused)
-        await self._write(raw, subject, rejected(subject, error.reason, error.message, now, children), now)
+        refusal = c.no(error.reason, error.message)
+        await self._write(raw, subject, rejected(subject, refusal, now, children, seen), now)
 
     async def failed(self, key: Key, error: Exception) -> None:
         """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
@@ -139,7 +145,7 @@ class Reconciler:
         subject, now = subject_of(raw), self._clock()
         words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
         children = await self._own_children(raw, now)
-        await self._write(raw, subject, rejected(subject, "InternalError", words, now, children), now)
+        await self._write(raw, subject, rejected(subject, c.no("InternalError", words), now, children), now)
 
     async def _own_children(self, raw: Manifest, now: str) -> Children | None:
         """The objects of a resource whose spec may be broken; None where one of them cannot be read."""
@@ -188,7 +194,12 @@ class Reconciler:
             wanted = self._in_force(
                 snapshot, outcome, workload(snapshot.service, outcome.record, settings, held, finding)
             )
-            snapshot, routes_known = await self._apply_workload(snapshot, wanted)
+            try:
+                snapshot, routes_known = await self._apply_workload(snapshot, wanted)
+            except UserError as error:
+                seen = self._seen(snapshot, found, outcome, (stage, routes_known, held))
+                await self._reject(snapshot.raw, snapshot.subject, error, snapshot.now, seen)
+                return REJECTED_AGAIN_S
         elif snapshot.subject.wanted == 0:  # without a plan nothing is rendered, and the GPUs are to be free
             await end_replicas(self._cluster, children.workloads(snapshot.service.metadata.uid))
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
@@ -254,10 +265,16 @@ class Reconciler:
     async def _observe(
         self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
     ) -> dict[str, Any]:
+        seen = self._seen(snapshot, found, outcome, around)
         facts = await pod_facts(self._http, snapshot.worth_asking)
-        seen = Seen(
+        return observe(snapshot.subject, replace(seen, facts=facts), snapshot.now)
+
+    def _seen(
+        self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
+    ) -> Seen:
+        """Everything that the status is made from, but what pods say."""
+        return Seen(
             children=snapshot.children,
-            facts=facts,
             inspection=found,
             planned=outcome.verdict,
             plan=outcome.record.to_status() if outcome.record else None,
@@ -269,7 +286,6 @@ class Reconciler:
             older_forms=older_forms(snapshot.service.spec),
             kept_images=earlier.kept_images(snapshot.children.workloads(snapshot.service.metadata.uid)),
         )
-        return observe(snapshot.subject, seen, snapshot.now)
 
     async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
         """Write the status when it differs, and tell what is new in it as Events."""
