@@ -228,6 +228,8 @@ def test_the_charts_requests_and_limits_of_jobs_are_the_operators_own(render):
     )
     given = download_job([service], "i:1", "Never", None, settings.download_resources)
     assert given == download_job([service], "i:1", "Never")
+    older = settings_of(render(inspect=None, download={"resources": None}))  # an upgrade with --reuse-values
+    assert (older.inspect_resources, older.download_resources) == (None, None)
     settings = settings_of(render(inspect={"resources": {"limits": {"cpu": 1}}}))
     assert settings.inspect_resources == {
         "requests": {"cpu": "50m", "memory": "64Mi"},
