@@ -38,7 +38,7 @@ env: sync ## print the environment of the cluster: eval "$$(make env)"
 	@$(BED) env
 
 ##@ Change
-.PHONY: sync fmt check crds charts golden docs lock version images images-gpu push
+.PHONY: sync fmt check crds charts golden list-keys docs lock version images images-gpu push
 sync: ## make .venv with the locked packages
 	@tools/bootstrap
 fmt: sync ## format the code
@@ -57,6 +57,8 @@ charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests console/tests/test_openapi.py sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
+list-keys: sync ## write the keys of Kubernetes' lists, as the API server of the tests publishes them
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q tests/apiserver/test_list_keys.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
 lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again

@@ -146,6 +146,28 @@ def test_what_the_api_server_refuses_is_reported_in_its_own_sentences(client, se
         assert field in [row.field for row in caught.value.problems]
 
 
+UNTYPED = {
+    "a misspelt field": ({"replica": 2}, "spec.replica", "field not declared in schema"),
+    "a misspelt field within": ({"engine": {"maxModelLenn": 1}}, "spec.engine.maxModelLenn", "field not declared"),
+    "text for a number": ({"replicas": "2"}, "spec.replicas", "expected numeric"),
+    "a list for a mapping": ({"engine": []}, "spec.engine", "expected map"),
+    "a name twice": ({"env": [{"name": "A"}, {"name": "A"}]}, "spec.env", "duplicate entries for key"),
+}
+
+
+@pytest.mark.parametrize(("spec", "field", "words"), UNTYPED.values(), ids=UNTYPED.keys())
+def test_a_refused_apply_names_the_field_and_is_not_tried_again(client, spec, field, words):
+    """The API server answers these with 500, as if it were at fault."""
+    with pytest.raises(InvalidError, match=words) as caught:
+        client.apply(a_service(**spec), dry_run=True)
+    assert [row.field for row in caught.value.problems] == [field]
+    assert "try again" not in str(caught.value)
+
+
+def test_a_field_that_is_null_is_applied_as_one_that_is_not_given(client):
+    assert client.apply(a_service(engine={"dtype": None}), dry_run=True).spec.engine.dtype is None
+
+
 def test_each_refusal_has_its_own_error(client, apiserver, bare_apiserver, namespace):
     """A caller tells them apart by type; the text names the service and the right that lacks."""
     client.create(a_service())

@@ -226,6 +226,10 @@ def test_plan_shows_what_would_happen_and_applies_nothing(windlass, gpu_node, tm
     wrong = a_service(engine={"quantization": "ifq_nf4", "dtype": "bfloat16"})
     done = windlass("plan", "-f", "-", "--model", "model", stdin=json.dumps(wrong), code=1)
     assert "ifq_nf4 runs in float16 only" in done.stderr
+    misspelt = {**a_service(), "spec": {**a_service()["spec"], "replica": 2}}
+    refused = windlass("plan", "-f", "-", "--model", "model", stdin=json.dumps(misspelt), code=1).stderr
+    assert "spec.replica: field not declared in schema" in refused
+    assert "try again" not in refused
     assert "give its directory or config.json" in windlass("plan", "-f", "service.yaml", code=3).stderr
     assert "holds no LLMService" in windlass("plan", "-f", "-", stdin="kind: Pod", code=1).stderr
     assert "is not YAML" in windlass("plan", "-f", "-", stdin="a: [", code=1).stderr

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from windlass_api.crd.pod_template import PodTemplateSpec
 from windlass_api.crd.rules import VLLM_ONLY
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import GPU_RESOURCE, RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, product_label
@@ -31,7 +32,7 @@ HEAD_FACTS = read({**CONFIG, "num_hidden_layers": 1, "architectures": ["LlamaFor
 
 
 def _node(name: str, product: str, memory_gib: float, group: str) -> NodeGpus:
-    labels = {product_label(GPU_RESOURCE): product, RESOURCE_GROUP_LABEL: group}
+    labels = {product_label(GPU_RESOURCE): product, RESOURCE_GROUP_LABEL: group, "pool": "llm"}
     return NodeGpus(name, product, memory_gib, allocatable=8, free=8, labels=labels)
 
 
@@ -239,7 +240,8 @@ def rendered(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Everything that the operator makes of this spec."""
     service = parse_service({"metadata": {"name": "qwen", "namespace": "a", "uid": "u"}, "spec": spec})
     must_be_allowed(service, SETTINGS)
-    plan = decide(service.spec, facts_for(spec), INVENTORY)
+    # The nodes that a test's pod template names are none of these.
+    plan = decide(service.spec.model_copy(update={"pod_template": PodTemplateSpec()}), facts_for(spec), INVENTORY)
     assert isinstance(plan, Plan), plan
     record = PlanRecord("same", plan, choose_rollout(service.spec.deployment.rollout, plan, INVENTORY), "same")
     assert recorded_plan(record.to_text()) == record, "a plan that is not believed would be made anew at every look"

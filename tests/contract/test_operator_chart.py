@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 from windlass.license.answers import issuers
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.cluster.kinds import APPLIED
+from windlass_operator.manifests.download_job import download_job
+from windlass_operator.manifests.inspect_job import inspect_job
 from windlass_operator.runtime import metrics
-from windlass_operator.settings import VARIABLES, from_env
+from windlass_operator.settings import VARIABLES, Settings, from_env
 from windlass_operator.status import reasons
 
 from .conftest import Helm, documents
@@ -43,6 +46,8 @@ BAD_VALUES = {
     "replicas, as it was called": ({"replicas": 2}, "replicaCount"),
     "pullSecrets, as they were called": ({"image": {"pullSecrets": [{"name": "a"}]}}, "imagePullSecrets"),
     "a CA bundle that is none": ({"download": {"caBundle": "site.pem"}}, "caBundle"),
+    "a typo in a Job's resources": ({"download": {"resources": {"limts": {"cpu": 1}}}}, "limts"),
+    "a claim of a Job": ({"inspect": {"resources": {"claims": []}}}, "claims"),
     "a probe's typo": ({"livenessProbe": {"periodSecond": 1}}, "periodSecond"),
     "a security context's typo": ({"securityContext": {"runAsRoot": False}}, "runAsRoot"),
     "a variable without a name": ({"extraEnv": [{"value": "x"}]}, "extraEnv"),
@@ -210,6 +215,31 @@ def test_alerts_and_dashboard_speak_of_metrics_that_are_there(render):
     for matcher in re.findall(r'reason!?=~\\"([A-Za-z|]+)\\"', rules):
         for word in matcher.split("|"):
             assert word in reasons.TABLE, word
+
+
+def test_the_charts_requests_and_limits_of_jobs_are_the_operators_own(render):
+    """So the chart's defaults make no other Job than an operator without them; other values reach the Jobs as text."""
+    model = {"id": "m", "source": {"pvc": {"claimName": "models"}}, "download": {"hub": "huggingface", "name": "o/n"}}
+    meta = {"name": "qwen", "namespace": "a", "uid": "u"}
+    service = LLMService.model_validate({"metadata": meta, "spec": {"model": model}})
+    settings = settings_of(render())
+    assert inspect_job(service, "i:1", "Never", None, settings.inspect_resources) == inspect_job(
+        service, "i:1", "Never"
+    )
+    given = download_job([service], "i:1", "Never", None, settings.download_resources)
+    assert given == download_job([service], "i:1", "Never")
+    older = settings_of(render(inspect=None, download={"resources": None}))  # an upgrade with --reuse-values
+    assert (older.inspect_resources, older.download_resources) == (None, None)
+    settings = settings_of(render(inspect={"resources": {"limits": {"cpu": 1}}}))
+    assert settings.inspect_resources == {
+        "requests": {"cpu": "50m", "memory": "64Mi"},
+        "limits": {"cpu": "1", "memory": "512Mi"},
+    }
+
+
+def settings_of(objects: Objects) -> Settings:
+    (container,) = objects["Deployment", "windlass"]["spec"]["template"]["spec"]["containers"]
+    return from_env({**{row["name"]: row["value"] for row in container["env"] if "value" in row}, **POD_FIELDS})
 
 
 def test_what_other_charts_call_so_has_its_effect(render):

@@ -33,7 +33,8 @@ OPERATOR = ROOT / "operator" / "src" / "windlass_operator"
 BESIDE = {
     "reconcile/workload_stage.py end_replicas": "the number of replicas alone",
     "reconcile/download_stage.py _disown": "owner references alone",
-    "reconcile/download_stage.py _keep": "owner references and annotations alone",
+    "reconcile/download_stage.py _keep": "owner references, annotations and the end of its pods alone",
+    "reconcile/reconciler.py _keep": "annotations and the end of its pods alone",
 }
 ON_NODES = {"hostPath": {"path": "/data/m"}, "gooseFSx": {"mountPath": "/data/g", "path": "m"}}
 

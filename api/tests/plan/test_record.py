@@ -13,8 +13,19 @@ from msgspec import inspect
 from windlass_api.crd.base import GPUS_MAX
 from windlass_api.crd.pods import NODES_MAX
 from windlass_api.crd.status import PlanStatus
+from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.model import GIB_MAX, NATIVE, Plan
-from windlass_api.plan.record import PlanRecord, as_recorded, digest_of, recorded_plan, sealed, unsealed
+from windlass_api.plan.record import (
+    PlanRecord,
+    as_recorded,
+    digest_of,
+    inputs_digest,
+    recorded_plan,
+    sealed,
+    unsealed,
+)
+
+from .test_decide import QWEN_7B
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OLDEST = json.loads((REPOSITORY / "operator/tests/manifests/pods-0.1.0.json").read_text())
@@ -181,3 +192,24 @@ def _bounded(kind: Any) -> bool:
             return kind.max_length is not None or kind.pattern is not None
         case _:
             return isinstance(kind, inspect.BoolType | inspect.NoneType)
+
+
+def digest_with(**piece):
+    model = {"id": "m", "source": {"pvc": {"claimName": "c"}}}
+    spec = {"model": model, "podTemplate": {"labels": {"a": "b"}, "spec": piece}}
+    return inputs_digest(LLMService.model_validate({"metadata": {"name": "m"}, "spec": spec}), QWEN_7B)
+
+
+def test_what_a_pod_template_says_of_nodes_is_planned_from_and_nothing_else_of_it():
+    """A template without a word of nodes has the digest of older operators' records."""
+    plain = digest_with()
+    near = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    assert digest_with(hostname="x", affinity=near) == plain
+    term = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pieces = (
+        {"nodeSelector": {"pool": "a"}},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"affinity": {"nodeAffinity": required}},
+    )
+    assert len({plain, *(digest_with(**piece) for piece in pieces)}) == 4

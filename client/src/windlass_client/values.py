@@ -134,12 +134,19 @@ def meta_of(document: object, key: str) -> str:
     return str((meta.get(key) if isinstance(meta, Mapping) else getattr(meta, key, "")) or "")
 
 
+def without_nulls(value: object) -> object:
+    """A JSON value without the fields that are null: the API server drops them from a POST and refuses an apply."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
 SENT = ("name", "namespace", "labels", "annotations")
 
 
 def manifest_of(service: AnyService, namespace: str) -> dict[str, Any]:
     """The document to send: what the caller gave, in its namespace, without status and without the server's own."""
-    given = plain(service)
+    given = without_nulls(plain(service))
     if not isinstance(given, dict):
         raise InvalidError("give an LLMService or a mapping with metadata and spec")
     for key, wanted in (("apiVersion", v1alpha1.API_VERSION), ("kind", v1alpha1.KIND)):

@@ -24,6 +24,14 @@ def test_what_the_server_wrote_does_not_go_back():
     assert "status" not in sent
 
 
+def test_a_null_is_a_field_that_is_not_given():
+    """A server-side apply refuses a null that a create drops; a list keeps its rows, without nulls of their own."""
+    spec = {"engine": {"dtype": None, "maxModelLen": 5}, "env": [{"name": "A", "value": None}], "args": None}
+    sent = manifest_of({"metadata": {"name": "a", "labels": {"x": None, "y": "z"}}, "spec": spec}, "team")
+    assert sent["spec"] == {"engine": {"maxModelLen": 5}, "env": [{"name": "A"}]}
+    assert sent["metadata"]["labels"] == {"y": "z"}
+
+
 WRONG = {
     "no name": ({"spec": {}}, "metadata.name is missing"),
     "another kind": ({"kind": "Pod", "metadata": {"name": "a"}}, 'kind is "Pod"'),

@@ -5,9 +5,11 @@ Pure: `from_env` takes the environment as a mapping. A wrong value is one senten
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from windlass_operator.errors import SettingsError
 
@@ -18,6 +20,7 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 PORT_MAX = 65535
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e[0-9]+)?")
 ANNOTATION = re.compile(r"[A-Za-z0-9.-]+/[A-Za-z0-9._-]*\*?")  # a key, or the beginning of keys
 
 
@@ -35,6 +38,8 @@ class Settings:
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
     license_public_keys: str = ""  # PEM text; serving pods believe answers that these issuers certified
+    inspect_resources: Mapping[str, Any] | None = None  # requests and limits of inspect Jobs; None: the built-in ones
+    download_resources: Mapping[str, Any] | None = None  # as above, of download Jobs
     download_env: tuple[tuple[str, str], ...] = ()  # of download Jobs: the cluster's way out
     job_log_env: tuple[tuple[str, str], ...] = ()  # how Jobs log; empty: text from info on
     server_log_env: tuple[tuple[str, str], ...] = ()  # how serving pods log
@@ -80,6 +85,8 @@ VARIABLES = (
     Variable("WINDLASS_HTTPS_PROXY", "proxy by which download Jobs reach the hubs; empty: none"),
     Variable("WINDLASS_NO_PROXY", "hosts that download Jobs reach without it, comma-separated"),
     Variable("WINDLASS_HUB_CA", "PEM text of authorities that download Jobs trust beside the known ones; empty: none"),
+    Variable("WINDLASS_INSPECT_RESOURCES", "requests and limits of inspect Jobs, as JSON; empty: the built-in ones"),
+    Variable("WINDLASS_DOWNLOAD_RESOURCES", "requests and limits of download Jobs, as JSON; empty: the built-in ones"),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the namespaces to watch, comma-separated; empty: all"),
     Variable(
@@ -131,6 +138,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         deepspeed_image=_repository("WINDLASS_DEEPSPEED_IMAGE", values),
         deepspeed_cpu_image=_repository("WINDLASS_DEEPSPEED_CPU_IMAGE", values),
         node_paths=_directories("WINDLASS_NODE_PATHS", values),
+        inspect_resources=_resources("WINDLASS_INSPECT_RESOURCES", values),
+        download_resources=_resources("WINDLASS_DOWNLOAD_RESOURCES", values),
         download_env=(*_proxy(values), *_authorities(values["WINDLASS_HUB_CA"])),
         job_log_env=_logging("WINDLASS_LOG", values),
         server_log_env=_logging("WINDLASS_SERVER_LOG", values),
@@ -196,6 +205,23 @@ def _authorities(text: str) -> tuple[tuple[str, str], ...]:
     if text and "-----BEGIN CERTIFICATE-----" not in text:
         raise SettingsError("WINDLASS_HUB_CA holds no certificate: give the authority's certificate as PEM text")
     return (("WINDLASS_HUB_CA", text),) if text else ()
+
+
+def _resources(name: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Kubernetes' requests and limits; None where nothing is given."""
+    if not values[name]:
+        return None
+    try:
+        given = json.loads(values[name])
+    except ValueError as error:
+        raise SettingsError(f"{name} is no JSON: {error}") from error
+    wrong = f'{name} is "{values[name]}": write {{"requests": {{"cpu": "50m"}}, "limits": {{"memory": "1Gi"}}}}'
+    if not isinstance(given, dict) or not given.keys() <= {"requests", "limits"}:
+        raise SettingsError(wrong)
+    for row in given.values():
+        if not isinstance(row, dict) or not all(QUANTITY.fullmatch(str(one)) for one in row.values()):
+            raise SettingsError(wrong)
+    return {part: {name: str(one) for name, one in row.items()} for part, row in given.items() if row}
 
 
 def _one_of(name: str, values: Mapping[str, str], allowed: tuple[str, ...]) -> str:

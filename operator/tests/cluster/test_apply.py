@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from windlass_operator.cluster.apply import Applier, project, stamped
+from windlass_operator.cluster.apply import Applier, agrees, project, stamped
 from windlass_operator.errors import Retry, UserError
 
 OWNER = {"kind": "LLMService", "name": "qwen", "uid": "u-1", "controller": True}
@@ -184,16 +184,46 @@ def test_the_stamp_names_the_intent():
 
 
 def test_a_projection_has_the_shape_of_the_wish():
+    """Rows of a list with a key are found by it; other rows, and other lists, are one value."""
     live = {
         "a": 1,
         "b": {"c": 2, "x": 3},
-        "rows": [{"name": "two", "v": 2, "x": 0}, {"name": "one", "v": 1}],
+        "spec": {"volumes": [{"name": "two", "v": 2, "x": 0}, {"name": "one", "v": 1}], "rows": [{"name": "x"}]},
         "l": [1, 2],
     }
-    wish = {"a": 0, "b": {"c": 0, "d": 0}, "rows": [{"name": "one", "v": 0}, {"name": "three", "v": 3}], "l": [1]}
+    volumes = [{"name": "one", "v": 0}, {"name": "three", "v": 3}]
+    wish = {"a": 0, "b": {"c": 0, "d": 0}, "spec": {"volumes": volumes, "rows": [{"name": "y"}]}, "l": [1]}
     assert project(live, wish) == {
         "a": 1,
         "b": {"c": 2, "d": None},
-        "rows": [{"name": "one", "v": 1}, {"name": None, "v": None}],
+        "spec": {"volumes": [{"name": "one", "v": 1}, {"name": None, "v": None}], "rows": [{"name": "x"}]},
         "l": [1, 2],
     }
+
+
+PORT = {"containerPort": 9000, "name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("live", "same"),
+    [
+        ([{**PORT, "protocol": "TCP"}], True),
+        ([{**PORT, "protocol": "TCP"}, {**PORT, "name": "b", "protocol": "UDP"}], True),
+        ([{**PORT, "protocol": "UDP"}], False),
+        ([{**PORT, "name": "b", "protocol": "TCP"}], False),
+    ],
+    ids=["the default is filled in", "another's of the other protocol", "the other protocol", "renamed"],
+)
+def test_a_port_is_found_by_number_and_protocol(live, same):
+    """As a server-side apply finds it."""
+    place = ("containers", "ports")
+    assert agrees(live, [PORT], *place) is same
+    assert (project(live, [PORT], *place) == [PORT]) is same
+
+
+def test_rows_that_others_add_to_a_list_of_one_value_are_an_edit():
+    """A port that somebody adds to a NetworkPolicy opens it: such a list has no key."""
+    policy = {"spec": {"ingress": [{"ports": [{"port": 1, "protocol": "TCP"}]}]}}
+    opened = {"spec": {"ingress": [{"ports": [{"port": 1, "protocol": "TCP"}, {"port": 2, "protocol": "TCP"}]}]}}
+    assert agrees(policy, policy)
+    assert not agrees(opened, policy)

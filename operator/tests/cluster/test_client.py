@@ -18,6 +18,7 @@ REFUSALS = {
     "forbidden": (403, "no rights", UserError),
     "too large to send": (413, "limit is 3145728", UserError),
     "too large to store": (500, "etcdserver: request is too large", UserError),
+    "too large to send to etcd": (500, "trying to send message larger than max", UserError),
     "a value of the wrong kind": (500, "failed to create typed patch object (a/b): .spec.x: expected list", UserError),
     "changed by another": (409, "conflict", Retry),
     "an error of its own": (500, "etcdserver: leader changed", StatusError),

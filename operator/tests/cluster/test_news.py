@@ -139,11 +139,12 @@ def test_the_answer_to_a_status_asks_for_a_reconcile_only_when_another_wrote(bef
 
 def test_rows_and_fields_that_a_write_adds_are_not_another_s():
     """What another adds or takes away beside them is."""
-    wrote = {"metadata": {"annotations": {"ours": "1"}}, "env": [{"name": "OURS", "value": "1"}]}
-    plain = {"metadata": {}, "env": [{"name": "THEIRS", "value": "2"}]}
-    ours = {"metadata": {"annotations": {"ours": "1"}}, "env": [{"name": "OURS", "value": "1"}, *plain["env"]]}
-    assert beside(plain, wrote) == beside(ours, wrote)
-    assert beside({**ours, "env": ours["env"][:1]}, wrote) != beside(plain, wrote)
+    own, theirs = {"port": 1, "name": "ours"}, {"port": 2, "protocol": "TCP", "name": "theirs"}
+    wrote = {"metadata": {"annotations": {"ours": "1"}}, "spec": {"ports": [own]}}
+    plain = {"metadata": {}, "spec": {"ports": [theirs]}}
+    ours = {"metadata": {"annotations": {"ours": "1"}}, "spec": {"ports": [own, theirs]}}
+    assert beside(ours, wrote) == beside(plain, wrote)
+    assert beside({**ours, "spec": {"ports": [own]}}, wrote) != beside(plain, wrote)
     assert beside({**ours, "metadata": {"annotations": {"ours": "1", "theirs": "2"}}}, wrote) != beside(plain, wrote)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from windlass_api.names import COMPONENT_LABEL, SERVER
-from windlass_operator.cluster.kinds import Events, Pods, StatefulSets
-from windlass_operator.cluster.read import read_children
+from windlass_operator.cluster.kinds import Events, Jobs, Pods, StatefulSets
+from windlass_operator.cluster.read import Download, read_children
 from windlass_operator.records.base import parse
 from windlass_operator.records.pods import Event
 
@@ -67,3 +67,43 @@ async def test_events_are_read_of_what_does_not_get_on(pod, now, asked):
     children = await read_children(cluster, "team", "qwen", "uid", None, now)
     assert len(cluster.asked) == asked
     assert children.events == ((parse(Event, KILLING),) if asked else ())
+
+
+DOWNLOAD_JOB = {"metadata": {"name": "windlass-download-0", "uid": "job"}}
+
+
+class OneDownload(OneKind):
+    """A cluster with a download Job, and perhaps a pod of it."""
+
+    def __init__(self, pod, **job):
+        super().__init__(pod)
+        self.job = {**DOWNLOAD_JOB, **job}
+
+    async def get(self, kind, *_):
+        return self.job if kind is Jobs else None
+
+    async def records(self, kind, shape, _namespace, labels):
+        return [parse(shape, self.pod)] if kind is Pods and self.pod and "download" in labels else []
+
+
+def a_download_pod(phase):
+    meta = {"name": "p", "uid": "p", "ownerReferences": [{"uid": "job", "controller": True}]}
+    return {"metadata": meta, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "job", "asked"),
+    [
+        (None, {}, True),
+        (a_download_pod("Failed"), {}, True),
+        (a_download_pod("Running"), {}, False),
+        (None, {"spec": {"suspend": True}}, False),
+        (None, {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, False),
+    ],
+    ids=["no pod", "its last pod has failed", "its pod runs", "told to end", "over"],
+)
+async def test_events_are_read_of_a_download_job_that_has_no_pod(pod, job, asked):
+    """A refused pod is told nowhere else."""
+    cluster = OneDownload(pod, **job)
+    await read_children(cluster, "team", "qwen", "uid", Download("windlass-download-0", {"download": "0"}))
+    assert ({"involvedObject.uid": "job"} in cluster.asked) is asked

@@ -151,6 +151,35 @@ def test_rows_are_merged_by_their_key_and_the_rest_is_added_or_replaced():
     assert server["env"] == [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]
 
 
+def test_ports_are_merged_by_number_and_protocol():
+    """Two of one number stay two; one without a protocol is TCP's, and lays over ours."""
+    ports = [{"name": "http", "containerPort": 8501, "protocol": "TCP"}]
+    pod = {**POD, "containers": [{**POD["containers"][0], "ports": ports}]}
+    wish = [
+        {"containerPort": 9000, "name": "a", "protocol": "TCP"},
+        {"containerPort": 9000, "name": "b", "protocol": "UDP"},
+        {"containerPort": 8501, "name": "web"},
+    ]
+    (server,) = laid_over(pod, in_server(ports=wish))["containers"]
+    assert server["ports"] == [{"name": "web", "containerPort": 8501, "protocol": "TCP"}, *wish[:2]]
+
+
+def test_a_spread_of_the_same_keys_lays_over_ours():
+    """Kubernetes refuses two rows of one key, and would name a list that nobody wrote."""
+    own = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    pod = {**POD, "topologySpreadConstraints": [own]}
+    other = {**own, "whenUnsatisfiable": "DoNotSchedule"}
+    merged = laid_over(pod, {"topologySpreadConstraints": [{**own, "maxSkew": 2}, other]})
+    assert merged["topologySpreadConstraints"] == [{**own, "maxSkew": 2}, other]
+
+
+def test_a_key_twice_in_the_wish_is_left_for_the_api_server_to_refuse():
+    """One of them would else be lost without a word."""
+    twice = [{"containerPort": 9000, "name": "a"}, {"containerPort": 9000, "name": "b", "protocol": "TCP"}]
+    (server,) = laid_over(POD, in_server(ports=twice))["containers"]
+    assert server["ports"] == twice
+
+
 def test_every_container_keeps_our_security_context():
     """Those that the wish brings, too."""
     pod = laid_over(POD, {"containers": [{"name": "side"}], "initContainers": [{"name": "first"}]})

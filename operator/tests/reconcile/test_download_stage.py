@@ -168,3 +168,62 @@ async def test_a_shared_download_is_left_and_not_deleted(world):
     assert [row["uid"] for row in left["metadata"]["ownerReferences"]] == ["u-2"]
     assert [row["uid"] for row in new["metadata"]["ownerReferences"]] == ["u-1"]
     assert [patch["metadata"]["resourceVersion"] for patch in patches] == ["7"]
+
+
+TOLERATION = {"key": "dedicated", "operator": "Exists"}
+
+
+def refused_event(world, words="exceeded quota: q"):
+    job = jobs(world)["windlass-download"]
+    about = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
+    meta = {"name": "e", "namespace": "team-a"}
+    world.cluster.put(
+        "Event",
+        {"metadata": meta, "type": "Warning", "reason": "FailedCreate", "message": words, "involvedObject": about},
+    )
+
+
+async def test_a_refused_download_is_reported_and_made_anew_when_it_would_be_another(world):
+    """The quota's sentence stands in Ready. The Job stays until the spec or the chart places its pod otherwise."""
+    world.put_service(**asked())
+    await world.look()
+    refused_event(world)
+    for _ in range(2):
+        await world.look()
+        assert world.ready()["reason"] == "QuotaExceeded"
+        assert "exceeded quota: q; the chart's value download.resources says" in world.ready()["message"]
+        assert not [write for write in world.cluster.writes if "windlass-download" in write]
+    world.reconciler = world.another_operator(download_resources={"limits": {"cpu": "1"}})
+    assert await world.look() == 1
+    assert [write.rsplit("-", 1)[0] for write in world.cluster.writes] == ["delete Job/windlass-download"]
+    assert world.ready()["reason"] == "QuotaExceeded"
+    await world.look()
+    container = jobs(world)["windlass-download"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"] == {"limits": {"cpu": "1"}}
+
+
+async def test_a_download_that_gets_on_keeps_its_pod_when_its_placement_changes(world):
+    """A Job's pod never changes, and what it has fetched is worth keeping."""
+    world.put_service(**asked())
+    await world.look()
+    world.cluster.put("Pod", pod_of(jobs(world)["windlass-download"], 1, {"phase": "Running", "podIP": "10.0.0.1"}))
+    world.put_service(**asked(), scheduling={"tolerations": [TOLERATION]})
+    await world.look()
+    assert not [write for write in world.cluster.writes if "Job/" in write]
+
+
+async def test_a_download_whose_pod_an_injected_container_holds_open_ends_it(world):
+    """A claim of one node would else stay there: the Job keeps its last word and ends its pods, once."""
+    world.put_service(**asked())
+    await world.look()
+    job = jobs(world)["windlass-download"]
+    own = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": DONE, "finishedAt": world.now}}}
+    proxy = {"name": "a-proxy", "state": {"running": {"startedAt": world.now}}}
+    world.cluster.put("Pod", pod_of(job, 1, {"phase": "Running", "containerStatuses": [proxy, own]}))
+    await world.look()
+    job = jobs(world)["windlass-download"]
+    assert job["spec"]["suspend"] is True
+    assert job["metadata"]["annotations"]["serving.windlass.dev/download-result"] == DONE
+    assert condition(world, "Downloading")["reason"] == "Downloaded"
+    await world.look()
+    assert not [write for write in world.cluster.writes if "windlass-download" in write]

@@ -146,6 +146,38 @@ async def test_pods_come_after_the_service_that_they_need(world):
     assert world.ready()["reason"] == "Rejected"
 
 
+async def test_what_is_known_of_model_and_plan_is_told_while_the_workload_is_refused(world):
+    """The Job is over and the plan is made: only the workload is not as it should be. Another look changes nothing."""
+    world.cluster.put("Node", a_node())
+    refuse(world, "create", "Deployment")
+    await world.planned()
+    for _ in range(2):
+        rows = {type_: condition(world, type_) for type_ in ("ModelReady", "Planned", "WorkloadReady", "Ready")}
+        assert {type_: (row["status"], row["reason"]) for type_, row in rows.items()} == {
+            "ModelReady": ("True", "ModelFound"),
+            "Planned": ("True", "Planned"),
+            "WorkloadReady": ("False", "Rejected"),
+            "Ready": ("False", "Rejected"),
+        }
+        assert "a webhook denied it" in rows["WorkloadReady"]["message"]
+        assert world.cluster.one("LLMService", "qwen")["status"]["plan"]["gpuType"] == "L20"
+        assert await world.look() == 60.0
+    assert world.cluster.writes == []
+
+
+async def test_a_refused_change_leaves_the_plan_of_the_pods_that_serve(world):
+    """The conditions tell of the new spec's model and plan; the pods and their figures are those of the earlier one."""
+    await served(world)
+    refuse(world, "apply", "Deployment")
+    world.put_service(engine={"maxModelLen": 1024})
+    await world.look()
+    status = world.cluster.one("LLMService", "qwen")["status"]
+    assert (world.ready()["reason"], condition(world, "WorkloadReady")["reason"]) == ("PartlyReady", "Running")
+    assert "context 1024" in condition(world, "Planned")["message"]
+    assert status["plan"]["maxModelLen"] == 2048
+    assert (status["observedGeneration"], status["servedGeneration"]) == (2, 1)
+
+
 async def test_suspending_needs_no_service(world):
     await served(world)
     refuse(world, "apply", "Service")

@@ -53,6 +53,9 @@ def test_every_variable_is_read():
         ("WINDLASS_LS_ADDR", "licenses:10080", "each address begins with http:// or https://"),
         ("WINDLASS_METRICS_PORT", "http", "use a port number from 1 to 65535, or 0"),
         ("WINDLASS_HEALTH_PORT", "70000", "use a port number from 1 to 65535, or 0"),
+        ("WINDLASS_INSPECT_RESOURCES", "cpu: 1", "WINDLASS_INSPECT_RESOURCES is no JSON"),
+        ("WINDLASS_DOWNLOAD_RESOURCES", '{"claims": {}}', 'write {"requests": {"cpu": "50m"}'),
+        ("WINDLASS_DOWNLOAD_RESOURCES", '{"limits": {"cpu": "much"}}', 'write {"requests": {"cpu": "50m"}'),
         ("WINDLASS_LEASE_NAME", "l", "WINDLASS_POD_NAME is not set, and WINDLASS_LEASE_NAME is"),
     ],
 )

@@ -87,6 +87,16 @@ def test_a_node_keeps_only_what_planning_reads(router):
     assert sorted(node["status"]) == ["allocatable", "conditions"]
 
 
+def test_a_taint_is_news_and_is_kept(router):
+    """A plan depends on it; a service that waits for nodes is looked at."""
+    sink, waits = NodeSink("Node", router), [("team-b", "waits")]
+    sink.put(a_node())
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    assert sink.put({**a_node(2), "spec": {"taints": [taint]}}) == waits
+    (node,) = router.store.shelves["Node"].find(None, {})
+    assert node["spec"]["taints"] == [taint]
+
+
 def test_services_are_counted_by_their_reason(router):
     def ready(reason, version):
         return an_object(version, name="qwen", status={"conditions": [{"type": "Ready", "reason": reason}]})

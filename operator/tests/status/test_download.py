@@ -11,6 +11,8 @@ from windlass_operator.records.workloads import Job
 from windlass_operator.status import download
 from windlass_operator.status.download import State, finished, line, parse, progress, retry_in_s
 
+from .as_read import events
+
 DONE = {"name": "qwen/Qwen2", "commit": "a" * 40, "files": 11, "bytesTotal": 15 << 30, "bytesFetched": 5}
 GOOD = json.dumps({"ok": True, "download": DONE})
 BAD = json.dumps({"ok": False, "reason": "DownloadUnauthorized", "message": "the hub wants a token"})
@@ -164,3 +166,59 @@ def test_a_finished_download_is_full():
         "bytesPerSecond": 0,
         "remainingSeconds": 0,
     }
+
+
+REFUSED = {
+    "quota": ("failed quota: team: must specify limits.cpu for: x", "QuotaExceeded", True),
+    "limit range": ("must be less than or equal to cpu limit of 10m", "LimitRangeExceeded", True),
+    "pod security": (
+        'violates PodSecurity "restricted:latest": restricted volume types',
+        "PodSecurityForbidden",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "reason", "by_size"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_job_whose_pods_are_refused_is_stuck(words, reason, by_size):
+    """The API server's sentence, and where requests and limits matter, the chart's value that sets them."""
+    event = {"reason": "FailedCreate", "message": f"Error creating: {words}", "involvedObject": {"uid": "job-1"}}
+    found = read(JOB, [], events(event))
+    assert (found.state, found.reason) == (State.STUCK, reason)
+    assert found.message.startswith(f"Error creating: {words}")
+    assert ("the chart's value download.resources says" in found.message) is by_size
+    other = {**event, "involvedObject": {"uid": "job-2"}}
+    assert read(JOB, [], events(other)).state is State.RUNNING
+
+
+def test_a_job_whose_next_pod_is_refused_is_stuck():
+    """Only a refusal after its last pod counts: an earlier one was overcome."""
+    failed = a_pod(AGAIN, code=1, created="2026-01-01T01:00:00Z")
+    failed["status"]["phase"] = "Failed"
+    event = {"reason": "FailedCreate", "message": "exceeded quota: q", "involvedObject": {"uid": "job-1"}}
+    assert read(JOB, [failed], events({**event, "lastTimestamp": "2026-01-01T00:30:00Z"})).state is State.RUNNING
+    found = read(JOB, [failed], events({**event, "lastTimestamp": "2026-01-01T01:30:00Z"}))
+    assert (found.state, found.reason) == (State.STUCK, "QuotaExceeded")
+
+
+PROXY = {"name": "mesh-proxy", "image": "i", "state": {"running": {"startedAt": "t"}}}
+ENDED_PROXY = {"name": "a-proxy", "image": "i", "state": {"terminated": {"exitCode": 0, "message": "bye"}}}
+
+
+def beside(pod, *rows, phase="Running"):
+    """The pod with injected containers, which Kubernetes lists in any order."""
+    pod["status"] = {"phase": phase, "containerStatuses": [*rows, *pod["status"]["containerStatuses"]]}
+    return pod
+
+
+def test_an_injected_container_does_not_keep_a_download_from_its_end():
+    """The Job's own container decides: with 0 it is done, else it has failed, as the Job controller sees no end."""
+    assert read(JOB, [beside(a_pod(GOOD), PROXY)], []).state is State.DONE
+    found = read(JOB, [beside(a_pod(AGAIN, code=1), PROXY)], [])
+    assert (found.state, found.reason) == (State.FAILED, "HubUnreachable")
+    assert read(JOB, [beside(a_pod(AGAIN, code=1), ENDED_PROXY, phase="Failed")], []).state is State.RUNNING
+
+
+def test_an_injected_container_that_ended_says_nothing_of_the_download():
+    found = read(JOB, [beside(a_pod(running={"startedAt": "t"}), ENDED_PROXY)], [])
+    assert (found.state, found.message) == (State.RUNNING, "a Job fetches the model from its hub")

@@ -12,6 +12,8 @@ from windlass_operator.status import inspection
 from windlass_operator.status.inspection import State, parse, retry_in_s
 from windlass_sizing.model.facts import from_config
 
+from .as_read import events
+
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 128,
     "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000, "max_position_embeddings": 256,
@@ -133,3 +135,42 @@ def test_a_pod_that_cannot_start_is_stuck_not_failed():
 )
 def test_the_wait_grows_with_the_time_of_failing(failing_since, now, left):
     assert retry_in_s(parse(BAD, "2026-01-01T01:00:00Z"), failing_since, now) == left
+
+
+REFUSED = {
+    "quota": ("failed quota: team: must specify limits.cpu for: x", "QuotaExceeded", True),
+    "limit range": ("must be less than or equal to cpu limit of 10m", "LimitRangeExceeded", True),
+    "pod security": (
+        'violates PodSecurity "restricted:latest": restricted volume types',
+        "PodSecurityForbidden",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "reason", "by_size"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_job_whose_pods_are_refused_is_stuck(words, reason, by_size):
+    """The API server's sentence, and where requests and limits matter, the chart's value that sets them."""
+    event = {"reason": "FailedCreate", "message": f"Error creating: {words}", "involvedObject": {"uid": "job-1"}}
+    found = read(JOB, [], events(event))
+    assert (found.state, found.reason) == (State.STUCK, reason)
+    assert found.message.startswith(f"Error creating: {words}")
+    assert ("the chart's value inspect.resources says" in found.message) is by_size
+    other = {**event, "involvedObject": {"uid": "job-2"}}
+    assert read(JOB, [], events(other)).state is State.RUNNING
+
+
+def test_an_injected_container_does_not_keep_an_inspection_from_its_end():
+    """A failed one is not waited for until the Job's deadline; one that ended by itself is no answer."""
+    proxy = {"name": "a-proxy", "state": {"running": {"startedAt": "t"}}}
+    ended = {"name": "a-proxy", "state": {"terminated": {"exitCode": 0, "message": "bye"}}}
+    for row, own, state in (
+        (proxy, a_pod(GOOD, phase="Running"), State.FOUND),
+        (proxy, a_pod("killed", code=137, phase="Running"), State.FAILED),
+        (ended, a_pod("killed", code=137, phase="Failed"), State.RUNNING),
+    ):
+        own["status"]["containerStatuses"].insert(0, row)
+        assert read(JOB, [own], []).state is state
+    running = a_pod(phase="Running")
+    running["status"]["containerStatuses"] = [ended, {"name": "inspect", "state": {"running": {"startedAt": "t"}}}]
+    assert read(JOB, [running], []).state is State.RUNNING

@@ -16,6 +16,7 @@ from windlass_operator.status.requeue import again_in_s
 from .as_read import children as as_read
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+WRONG = c.no("Rejected", "spec.model.id is wrong")
 STATUS = schema.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
 FOUND = Inspection(State.FOUND, "ModelFound", "Qwen2ForCausalLM, in pvc/models", {})
 FAILED = Inspection(State.FAILED, "PathNotFound", "nope is not in PVC models", text="{}")
@@ -153,7 +154,7 @@ STORED = {"without words": BARE, "with words of another program": [{**row, "reas
     [
         lambda subject: observe(subject, serving(1), NOW),
         lambda subject: observe(subject, Seen(), NOW),
-        lambda subject: rejected(subject, "Rejected", "spec.model.id is wrong", NOW),
+        lambda subject: rejected(subject, WRONG, NOW),
     ],
     ids=["serving", "nothing seen", "rejected"],
 )
@@ -178,13 +179,13 @@ def test_a_rejected_resource_without_pods_does_not_start(before, reason):
     row = {"type": "WorkloadReady", "status": "False", "reason": before, "message": "as seen before",
            "lastTransitionTime": THEN, "observedGeneration": 1}  # fmt: skip
     subject = a_subject(previous={"conditions": [row]}, generation=2)
-    status = rejected(subject, "Rejected", "spec.model.id is wrong", NOW, held)
+    status = rejected(subject, WRONG, NOW, held)
     assert words(status)["WorkloadReady"][1] == reason
 
 
 def test_a_rejected_resource_keeps_the_rest_of_its_status():
     before = observe(a_subject(), serving(1), THEN)
-    status = rejected(a_subject(previous=before, generation=2), "Rejected", "spec.model.id is wrong", NOW)
+    status = rejected(a_subject(previous=before, generation=2), WRONG, NOW)
     assert words(status)["Ready"] == ("True", "PartlyReady")
     assert words(status)["Progressing"] == ("False", "Rejected")
     assert (status["observedGeneration"], status["plan"]) == (2, {"gpus": 1})

@@ -73,7 +73,7 @@ class PodSpecPiece(Piece):
         None, max_length=32, description="nodeSelector are further labels that a node must have."
     )
     topology_spread_constraints: list[TopologySpread] | None = rows(
-        ROWS_MAX, "topologySpreadConstraints are added to that of spec.scheduling."
+        ROWS_MAX, "topologySpreadConstraints are added to that of spec.scheduling; one with its keys is laid over it."
     )
     priority_class_name: ObjectName | None = Field(
         None,

@@ -9,13 +9,15 @@ from dataclasses import replace
 from windlass_api.objects.quantity import whole
 from windlass_api.objects.reading import Object
 from windlass_api.objects.records import Node, node_of
-from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, product_label
+from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX, Inventory, NodeGpus, Taint, product_label
 from windlass_api.plan.quantity import gib
 
 # Behind the name of a resource, in a node's labels:
 MEMORY = "memory"  # MiB of one card or slice
 COUNT = "count"  # cards that are there; where cards are shared, more are handed out
 MIB_A_GIB = 1024
+KEEPS_OFF = ("NoSchedule", "NoExecute")  # effects of taints; PreferNoSchedule only asks
+PASSING = "node.kubernetes.io/"  # begins the taints of nodes that are not ready, cordoned or short of something
 CARDS_MAX = 256  # of a node; more is a lie, and every count of cards is tried
 
 
@@ -39,7 +41,7 @@ def gpu_signature(item: Object) -> tuple[object, ...]:
     """What of a node can change a plan; heartbeats leave it as it is."""
     node = node_of(item)
     handed_out = tuple((resource, _gpus(node, resource)) for resource in _resources(node))
-    return (handed_out, _host_gib(node), node.takes_pods, *sorted(node.labels.items()))
+    return (handed_out, _host_gib(node), node.takes_pods, _taints(node), *sorted(node.labels.items()))
 
 
 def _left(node: NodeGpus, taken: int) -> NodeGpus:
@@ -68,6 +70,17 @@ def _node(node: Node, resource: str) -> NodeGpus:
         resource=resource,
         host_gib=_host_gib(node) / max(1, handed_out),
         node_gib=_host_gib(node),
+        taints=_taints(node),
+    )
+
+
+def _taints(node: Node) -> tuple[Taint, ...]:
+    """The taints that keep pods off; Kubernetes' own tell a passing state, as `takes_pods` does."""
+    rows = ((str(row.get("key") or ""), str(row.get("value") or ""), row.get("effect")) for row in node.taints)
+    return tuple(
+        Taint(key, value, str(effect))
+        for key, value, effect in rows
+        if effect in KEEPS_OFF and not key.startswith(PASSING)
     )
 
 

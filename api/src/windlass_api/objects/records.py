@@ -22,6 +22,7 @@ class Node:
     ready: bool
     unschedulable: bool
     kubelet: str
+    taints: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def takes_pods(self) -> bool:
@@ -61,6 +62,7 @@ def node_of(item: Object) -> Node:
         ready=any((row.get("type"), row.get("status")) == ("Ready", "True") for row in conditions),
         unschedulable=bool(dig(item, "spec", "unschedulable")),
         kubelet=str(dig(item, "status", "nodeInfo", "kubeletVersion") or ""),
+        taints=tuple(listed(dig(item, "spec", "taints"))),
     )
 
 

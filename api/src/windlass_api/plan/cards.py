@@ -59,7 +59,7 @@ def cards(nodes: Iterable[NodeGpus]) -> tuple[Card, ...]:
 
 
 def wanted_nodes(inventory: Inventory, gpu_type: str | None, group: str | None) -> tuple[NodeGpus, ...]:
-    """The nodes of the asked type and resource group; both may be left out."""
+    """The nodes of the asked type and resource group; both may be left out. `nodes.py` knows the other conditions."""
     return tuple(
         node
         for node in inventory.nodes

@@ -73,7 +73,7 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     if requested.layout.gpus == 0:
         refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, 0)
         return refusal or cpu_plan(spec, facts, requested)
-    found = usable_cards(spec.resources, inventory, requested, facts)
+    found = usable_cards(spec, inventory, requested, facts)
     if isinstance(found, Refusal):
         return found
     if refusal := parallelism(requested.layout, facts, max(card.most_per_node for card in found)):

@@ -46,6 +46,18 @@ def place_of(node: str, resource: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """A node's taint that keeps pods off it: its effect is NoSchedule or NoExecute."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
 class NodeGpus:
     """The GPUs of one node that one resource hands out, all of one product; a node may have several such."""
 
@@ -58,6 +70,7 @@ class NodeGpus:
     resource: str = GPU_RESOURCE
     host_gib: float = 0.0  # of host memory, for each GPU handed out; 0 when the node does not say
     node_gib: float = 0.0  # of host memory, that pods may ask for in all; 0 when the node does not say
+    taints: tuple[Taint, ...] = ()  # without those by which Kubernetes tells a passing state of the node
 
     @property
     def place(self) -> str:
@@ -201,6 +214,8 @@ class Refusal:
 REFUSAL_REASONS = (
     "NoGpuNodes",  # gpus are needed and no node has any
     "GpuTypeNotFound",  # no node has the asked type or group
+    "NoMatchingNode",  # none of these has the labels that the spec asks for
+    "UntoleratedTaint",  # each of these has a taint that the spec does not bear
     "GpuWithoutKernels",  # the image's engine has no kernels for the cards
     "NotEnoughGpus",  # more cards or nodes asked than there are
     "DoesNotFit",  # the model is larger than the largest node

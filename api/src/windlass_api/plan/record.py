@@ -19,6 +19,7 @@ from windlass_sizing.model.facts import ModelFacts, stays_inside
 
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.model import Plan
+from windlass_api.plan.nodes import required_affinity
 
 PLAN_ANNOTATION = "serving.windlass.dev/plan"
 SEAL = "seal"
@@ -59,7 +60,18 @@ class PlanRecord:
 def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
     """Names everything that a plan is made from, but the cluster's nodes."""
     spec = service.spec.model_dump(mode="json", exclude=NOT_PLANNED_FROM)
-    return digest_of({"spec": spec, "facts": _words_of(facts)})
+    return digest_of({"spec": spec, "facts": _words_of(facts), **_nodes_of(service)})
+
+
+def _nodes_of(service: LLMService) -> dict[str, Any]:
+    """What the pod template says of nodes: left out where it says nothing, as records of older operators have it."""
+    piece = service.spec.pod_template.spec.to_piece()
+    said = {
+        "affinity": required_affinity(service.spec),
+        **{key: piece.get(key) for key in ("nodeSelector", "tolerations")},
+    }
+    nodes = {key: value for key, value in said.items() if value}
+    return {"nodes": nodes} if nodes else {}
 
 
 @lru_cache(MODELS_KEPT)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, gpus, words
 from windlass_sizing.quantization.engine import ENGINE
 
-from windlass_api.crd.v1alpha1 import ResourcesSpec
+from windlass_api.crd.v1alpha1 import LLMServiceSpec, ResourcesSpec
 from windlass_api.plan.cards import Card, cards, wanted_nodes
-from windlass_api.plan.model import Inventory, Refusal
+from windlass_api.plan.model import Inventory, NodeGpus, Refusal
+from windlass_api.plan.nodes import has_labels, node_selector, required_affinity, untolerated
 from windlass_api.plan.options import Option
 from windlass_api.plan.quantize import settle
 from windlass_api.plan.requested import Requested
 
+NAMED_MAX = 4  # nodes, or taints, that a refusal names
+
 
 def usable_cards(
-    resources: ResourcesSpec, inventory: Inventory, requested: Requested, facts: ModelFacts
+    spec: LLMServiceSpec, inventory: Inventory, requested: Requested, facts: ModelFacts
 ) -> tuple[Card, ...] | Refusal:
     """The kinds of card that may be taken, or why there are none."""
+    resources = spec.resources
     everywhere = cards(inventory.nodes)
     if not everywhere:
         return Refusal(
@@ -25,9 +31,15 @@ def usable_cards(
             "no node of the cluster offers nvidia.com/gpu",
             "add a GPU node with NVIDIA's device plugin, or set spec.resources.gpus to 0 to serve on the CPU",
         )
-    found = cards(wanted_nodes(inventory, resources.gpu_type, resources.resource_group))
-    if not found:
+    asked = wanted_nodes(inventory, resources.gpu_type, resources.resource_group)
+    if not asked:
         return _not_found(resources, everywhere)
+    labelled = [node for node in asked if has_labels(node, spec)]
+    if not labelled:
+        return _not_labelled(spec, asked)
+    found = cards(node for node in labelled if untolerated(node, spec) is None)
+    if not found:
+        return _all_tainted(spec, labelled)
     if requested.layout.nodes_max == 1 and (requested.layout.asked or 0) > max(card.most_per_node for card in found):
         return not_enough(found, requested)
     served = tuple(card for card in found if _has_kernels(requested.family, card))
@@ -64,6 +76,37 @@ def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusa
         f"no GPU node of {' and '.join(asked)}; the largest nodes have: {there}",
         "correct spec.resources.gpuType or spec.resources.resourceGroup, or leave them out",
     )
+
+
+def _not_labelled(spec: LLMServiceSpec, asked: Iterable[NodeGpus]) -> Refusal:
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(node_selector(spec).items()))
+    words = [f"the labels {labels}"] if labels else []
+    words += ["what the required node affinity of spec.podTemplate asks for"] if required_affinity(spec) else []
+    return Refusal(
+        "NoMatchingNode",
+        f"no GPU node that may be taken has {' and '.join(words)}; these are: {_named(asked)}",
+        "correct spec.scheduling.nodeSelector, spec.podTemplate or the nodes' labels",
+    )
+
+
+def _all_tainted(spec: LLMServiceSpec, labelled: Iterable[NodeGpus]) -> Refusal:
+    taints = {str(taint): None for node in labelled if (taint := untolerated(node, spec))}
+    return Refusal(
+        "UntoleratedTaint",
+        f"each GPU node that may be taken has a taint that the pods do not bear: {_some(taints)}",
+        "add it to spec.scheduling.tolerations, or take it off a node",
+    )
+
+
+def _named(nodes: Iterable[NodeGpus]) -> str:
+    return _some(dict.fromkeys(node.node for node in nodes))
+
+
+def _some(words: Iterable[str]) -> str:
+    """A few of the words: a cluster may have a thousand nodes."""
+    every = tuple(words)
+    more = f" and {len(every) - NAMED_MAX} more" if len(every) > NAMED_MAX else ""
+    return ", ".join(every[:NAMED_MAX]) + more
 
 
 def _able(found: tuple[Card, ...], requested: Requested, facts: ModelFacts) -> tuple[Card, ...] | Refusal:

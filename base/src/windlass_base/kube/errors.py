@@ -16,6 +16,7 @@ ClientError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,8 +100,22 @@ BY_CODE: dict[int, type[ClientError]] = {
     410: ExpiredError,
 }
 BUSY = (408, 429)
+# Errors of the request that the API server answers with 500: a server-side apply of an unknown field, a wrong type or a
+# key twice, and an object that etcd or its client finds too large.
+REFUSED_WORDS = (
+    "failed to create typed patch object",
+    "request is too large",
+    "trying to send message larger than max",
+)
+UNTYPED_FIELD = re.compile(r"^\s*\.(?P<field>\S+?): (?P<message>.+)$", re.MULTILINE)
+"""A line of the words above: the field's path, which begins with a dot, and what is wrong with it."""
 UNKNOWN = "the API server does not know this kind"
 MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, of a refusal that an error shows
+
+
+def refused_again(message: str) -> bool:
+    """Whether a 500 with these words answers a wrong request, so that the same one fails again."""
+    return any(words in message for words in REFUSED_WORDS)
 
 
 def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str = UNKNOWN) -> ClientError:
@@ -111,6 +126,8 @@ def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str
     if status is None and code == 404:
         return NotInstalledError(f"{what}: {unknown}")
     message = str((status or {}).get("message") or "").strip()[:MESSAGE_MAX] or f"HTTP {code}"
+    if code >= 500 and refused_again(message):
+        return _untyped(message, what)
     if code in BUSY or code >= 500:
         return UnreachableError(f"{what}: the API server cannot answer now: {message}; try again")
     kind = BY_REASON.get(str((status or {}).get("reason"))) or BY_CODE.get(code)
@@ -119,8 +136,15 @@ def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str
     return kind(f"{what}: {message}")
 
 
+def _untyped(message: str, what: str) -> InvalidError:
+    """The fields of a refused server-side apply, which comes without details; the whole message where it names none."""
+    _, _, listed = message.partition("): ")
+    problems = tuple(FieldProblem(row["field"], row["message"]) for row in UNTYPED_FIELD.finditer(listed))
+    return _with_problems(problems[:CAUSES_MAX], message, what)
+
+
 def _invalid(status: Mapping[str, Any], message: str, what: str) -> InvalidError:
-    """The fields' sentences where there are any: the message repeats them, behind words that nobody needs."""
+    """The fields of a refusal with details."""
     details = status.get("details")
     causes = details.get("causes") if isinstance(details, Mapping) else None
     rows = [row for row in causes if isinstance(row, Mapping)] if isinstance(causes, list) else []
@@ -128,6 +152,11 @@ def _invalid(status: Mapping[str, Any], message: str, what: str) -> InvalidError
         FieldProblem(str(row.get("field") or "")[:MESSAGE_MAX].removeprefix("<nil>"), _cut(row.get("message")))
         for row in rows[:CAUSES_MAX]
     )
+    return _with_problems(problems, message, what)
+
+
+def _with_problems(problems: tuple[FieldProblem, ...], message: str, what: str) -> InvalidError:
+    """The fields' sentences where there are any: the message repeats them, behind words that nobody needs."""
     listed = "; ".join(_sentence(row) for row in problems if row.message)
     return InvalidError(f"{what}: {listed or message}", problems)
 

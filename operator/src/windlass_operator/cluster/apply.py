@@ -19,13 +19,12 @@ from windlass_api.crd.v1alpha1 import KIND
 
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.errors import InvalidError, Retry, UserError
+from windlass_operator.manifests.lists import by_key, key_fields
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.manifests.volume import allowed_node_paths, mounted_node_paths, within
 
 APPLIED_ANNOTATION = "serving.windlass.dev/applied"
 SEEN_S = 1.0  # until what another has made is read as well
-# Lists whose rows have a key: others may add rows (a sidecar, an injected variable), ours must be as we want them.
-LIST_KEYS = ("mountPath", "containerPort", "name", "uid", "key")
 # Fields of ours that the API server leaves out where they have this value.
 LEFT_OUT = {"paused": False}
 
@@ -38,60 +37,61 @@ def stamped(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "annotations": annotations}}
 
 
-def project(live: object, wanted: object) -> object:
-    """The part of `live` that `wanted` speaks of, in the shape of `wanted`; None where it is missing."""
+def project(live: object, wanted: object, above: str = "", field: str = "") -> object:
+    """The part of `live` that `wanted` speaks of, in the shape of `wanted`; None where it is missing.
+
+    Of a list whose rows have a key others may add rows (a sidecar, an injected variable); ours must be as we want them.
+    `above` and `field` name the place: the field, and the one that it is in.
+    """
     if isinstance(wanted, dict):  # not Mapping: asking for an abstract class costs more than the rest of the walk
         rows = live if isinstance(live, dict) else {}
-        return {key: project(rows.get(key, LEFT_OUT.get(key)), value) for key, value in wanted.items()}
+        return {key: project(rows.get(key, LEFT_OUT.get(key)), value, field, key) for key, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(live, list):
-        return _project_rows(live, wanted)
+        return _project_rows(live, wanted, above, field)
     return live
 
 
-def agrees(live: object, wanted: object) -> bool:
+def agrees(live: object, wanted: object, above: str = "", field: str = "") -> bool:
     """Whether `project(live, wanted) == wanted`; quicker where it is so, which is nearly always."""
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(
-            agrees(live.get(key, LEFT_OUT.get(key)), value) for key, value in wanted.items()
+            agrees(live.get(key, LEFT_OUT.get(key)), value, field, key) for key, value in wanted.items()
         )
     if live == wanted or not isinstance(wanted, list) or not isinstance(live, list):
         return live == wanted
-    key = _key_of(wanted)
-    rows = _by_key(live, key) if key else {}
-    return key is not None and all(agrees(rows.get(row[key]), row) for row in wanted)
+    rows = _pairs(live, wanted, above, field)
+    return rows is not None and all(agrees(one, row, above, field) for one, row in rows)
 
 
-def beside(live: object, wanted: object) -> object:
+def beside(live: object, wanted: object, above: str = "", field: str = "") -> object:
     """The part of `live` that `wanted` does not speak of: what `project` leaves out. Empty where there is none.
 
     It is the same before and after a write that adds what `wanted` says. Rows with a key are a dict by that key.
     """
     if isinstance(wanted, dict) and isinstance(live, dict):
-        rest = {key: beside(value, wanted[key]) if key in wanted else value for key, value in live.items()}
+        rest = {key: beside(value, wanted[key], field, key) if key in wanted else value for key, value in live.items()}
         return {key: value for key, value in rest.items() if key not in wanted or value}
-    if isinstance(wanted, list) and isinstance(live, list) and (key := _key_of(wanted)):
-        return beside(_by_key(live, key), _by_key(wanted, key))
+    if isinstance(wanted, list) and isinstance(live, list) and (fields := key_fields(above, field)):
+        ours = by_key(wanted, fields) or {}
+        rows = ((key, row, ours.get(key)) for key, row in (by_key(live, fields) or {}).items())
+        rest = {key: row if own is None else beside(row, own, above, field) for key, row, own in rows}
+        return {key: value for key, value in rest.items() if key not in ours or value}
     return None
 
 
-def _project_rows(live: list[Any], wanted: list[Any]) -> list[object]:
+def _project_rows(live: list[Any], wanted: list[Any], above: str, field: str) -> list[object]:
     """Rows with a key are found by it; any other list is one value."""
-    key = _key_of(wanted)
-    if key is None:
-        return live
-    rows = _by_key(live, key)
-    return [project(rows.get(row[key]), row) for row in wanted]
+    rows = _pairs(live, wanted, above, field)
+    return live if rows is None else [project(one, row, above, field) for one, row in rows]
 
 
-def _key_of(rows: list[Any]) -> str | None:
-    """The first field that tells all rows apart; None where they have none in common."""
-    if not rows or not all(isinstance(row, dict) for row in rows):
+def _pairs(live: list[Any], wanted: list[Any], above: str, field: str) -> list[tuple[Any, Any]] | None:
+    """Each wanted row with the live one of its key; None for a list that is one value."""
+    fields = key_fields(above, field)
+    theirs, ours = (by_key(rows, fields) if fields else None for rows in (live, wanted))
+    if theirs is None or not ours:
         return None
-    return next((key for key in LIST_KEYS if all(key in row for row in rows)), None)
-
-
-def _by_key(rows: list[Any], key: str) -> dict[object, Any]:
-    return {row.get(key): row for row in rows if isinstance(row, dict)}
+    return [(theirs.get(key), row) for key, row in ours.items()]
 
 
 class Applier:

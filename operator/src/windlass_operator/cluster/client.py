@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from windlass_api.objects.claims import Claims
 from windlass_api.objects.inventory import usable
 from windlass_api.plan.model import NodeGpus
+from windlass_base.kube.errors import refused_again
 
 from windlass_operator.cluster import decode
 from windlass_operator.cluster.kinds import APPLIED, Kind, LLMServiceStatus, Nodes, Pods
@@ -30,8 +31,6 @@ ANY_BYTES_MAX = 64 * 1024**2
 LIST_BYTES_MAX = {"Event": 2 * 1024**2}
 NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
 REFUSED = (400, 403, 405, 413)  # the same request will be refused again
-# So will these, which the API server calls errors of its own: a value of the wrong kind, an object too big to store.
-REFUSED_WORDS = ("failed to create typed patch object", "request is too large")
 RETRY_AFTER_S = 2.0
 NO_VERSION = "1"  # of an object; etcd counts from there
 # Creates under way at once. The API server finds a Service's address under one lock: with more of them each waits there
@@ -205,7 +204,7 @@ def _as_error(error: StatusError, what: str) -> Exception:
     """The API server's refusal as our error: the user's to mend, or ours to try again."""
     if error.code == INVALID:
         return InvalidError("Rejected", f"the API server refuses {what}: {error.message}")
-    if error.code in REFUSED or any(words in error.message for words in REFUSED_WORDS):
+    if error.code in REFUSED or refused_again(error.message):
         return UserError("Rejected", f"the API server refuses {what}: {error.message}")
     if error.code == CONFLICT:
         return Retry(f"{what} is being changed by another: {error.message}", RETRY_AFTER_S)

@@ -54,6 +54,7 @@ async def read_children(
     pods = await cluster.records(Pods, Pod, namespace, ours)
     download_job, download_pods = await _download(cluster, namespace, download)
     replica_sets = await cluster.records(ReplicaSets, Record, namespace, ours)
+    downloads = (download_job,) if download_job else ()
     makers = _makers(owned_by([deployment] if deployment else [], uid), replica_sets, owned_by(sets, uid))
     return Children(
         deployment=deployment,
@@ -69,7 +70,7 @@ async def read_children(
         jobs=owned_by(jobs, uid),
         pods=tuple(pod for pod in _component(pods, SERVER) if pod.controller_uid in makers),
         inspect_pods=_component(pods, INSPECT),
-        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *sets), now)),
+        events=tuple(await _warnings(cluster, namespace, (*pods, *download_pods), (*jobs, *downloads, *sets), now)),
         manifests=_compared(by_name.values(), by_label.values(), uid),
     )
 
@@ -121,8 +122,8 @@ async def _warnings(
     cluster: Cluster, namespace: str, pods: Sequence[Pod], makers: Sequence[Job | StatefulSet], now: str
 ) -> list[Event]:
     """Warning events of what does not get on: a mount that fails, a pod that is refused, is told nowhere else."""
-    made = {pod.controller_uid for pod in pods}
-    barren = [row for row in makers if row.uid not in made and not _is_over(row)]
+    made = {pod.controller_uid for pod in pods if not pod.is_over}
+    barren = [row for row in makers if row.uid not in made and not _makes_none(row)]
     hanging = [pod for pod in pods if _hangs(pod, now)]
     uids = [one.uid for one in (*hanging, *barren)][:EVENT_OBJECTS_MAX]
     unbound = sorted({claim for pod in pods if _waits_for_claims(pod) for claim in claims(pod)})[:EVENT_OBJECTS_MAX]
@@ -138,8 +139,10 @@ def _tells_why(event: Event) -> bool:
     return event.reason in ("FailedBinding", "Killing")
 
 
-def _is_over(maker: Job | StatefulSet) -> bool:
-    """A Job that has ended has no pods to make any more."""
+def _makes_none(maker: Job | StatefulSet) -> bool:
+    """A Job that has ended, or was told to end, has no pods to make any more."""
+    if isinstance(maker, Job) and maker.spec.suspend:
+        return True
     return any(maker.condition(word) is not None for word in ("Complete", "Failed", "SuccessCriteriaMet"))
 
 

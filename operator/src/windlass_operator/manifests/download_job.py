@@ -15,6 +15,7 @@ from windlass_api.crd.model import DownloadSpec
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
 from windlass_api.names import COMPONENT_LABEL, SERVICE_LABEL
 
+from windlass_operator.manifests.job_placement import placed, placement_mark
 from windlass_operator.manifests.metadata import Manifest, container_security, labels, pod_security
 from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, ModelVolume, model_volume
 
@@ -57,13 +58,18 @@ def download_owners(services: Sequence[LLMService]) -> list[Manifest]:
 
 
 def download_job(
-    services: Sequence[LLMService], image: str, pull_policy: str, environment: Mapping[str, str] | None = None
+    services: Sequence[LLMService],
+    image: str,
+    pull_policy: str,
+    environment: Mapping[str, str] | None = None,
+    resources: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """The Job of services that want the same (`download_digest`); ValueError when there is none.
 
-    What they may differ in (token, pull secrets, resource group, fsGroup, connections) comes from the first by name
-    that says it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, WINDLASS_HUB_CA. A Job's pod never
-    changes, so an existing Job takes only new owners.
+    What they may differ in (token, pull secrets, resource group, nodes, fsGroup, connections) comes from the first by
+    name that says it. `environment` are the cluster's ways out: HTTPS_PROXY, NO_PROXY, WINDLASS_HUB_CA. `resources`
+    are the requests and limits that the installation gives. A Job's pod never changes, so an existing Job takes only
+    new owners.
     """
     if not services:
         raise ValueError("a download without a service")
@@ -72,6 +78,9 @@ def download_job(
     marks = {**labels("", DOWNLOAD), DOWNLOAD_LABEL: digest}
     for key in (SERVICE_LABEL, "app.kubernetes.io/instance"):
         del marks[key]
+    plain = _pod(by_name, image, pull_policy, environment or {})
+    pod = placed(plain, by_name, resources)
+    mark = placement_mark(pod, plain)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -79,14 +88,12 @@ def download_job(
             "name": download_name(by_name[0]),
             "namespace": by_name[0].metadata.namespace,
             "labels": marks,
+            **({"annotations": mark} if mark else {}),
             "ownerReferences": download_owners(services),
         },
         "spec": {
             "backoffLimit": BACKOFF_LIMIT,
-            "template": {
-                "metadata": {"labels": dict(marks)},
-                "spec": _pod(by_name, image, pull_policy, environment or {}),
-            },
+            "template": {"metadata": {"labels": dict(marks)}, "spec": pod},
         },
     }
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.names import INSPECT
 
+from windlass_operator.manifests.job_placement import placed, placement_mark
 from windlass_operator.manifests.metadata import Manifest, container_security, labels, object_meta, pod_security
 from windlass_operator.manifests.sources import inspected_mounts, inspected_rows, volumes
 from windlass_operator.manifests.volume import ROOT_PATH, model_volume
@@ -18,11 +20,16 @@ RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 
 
 def inspect_job(
-    service: LLMService, image: str, pull_policy: str, environment: Mapping[str, str] | None = None
+    service: LLMService,
+    image: str,
+    pull_policy: str,
+    environment: Mapping[str, str] | None = None,
+    resources: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """The Job; its name holds a hash of all that it looks at and with, so a change of these is a new Job.
 
-    `environment` says how it logs.
+    Its nodes and what it asks of them are not in the name: they change nothing that it finds. `environment` says how it
+    logs, `resources` are the requests and limits that the installation gives.
     """
     pod = _pod(service, image, pull_policy)
     if environment:
@@ -30,15 +37,18 @@ def inspect_job(
     filled = _filled_with(service)
     digest = hashlib.sha256(json.dumps([pod, filled] if filled else pod, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{service.metadata.name}-inspect-{digest}"
+    on_its_nodes = placed(pod, [service], resources)
+    mark = placement_mark(on_its_nodes, pod)
+    meta = object_meta(service, name, INSPECT)
     template_meta = {"labels": labels(service.metadata.name, INSPECT)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": object_meta(service, name, INSPECT),
+        "metadata": {**meta, **({"annotations": mark} if mark else {})},
         "spec": {
             "backoffLimit": 1,
             "activeDeadlineSeconds": DEADLINE_S,
-            "template": {"metadata": template_meta, "spec": pod},
+            "template": {"metadata": template_meta, "spec": on_its_nodes},
         },
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 from windlass_api.crd.pod_template import PodTemplateSpec
 
 from windlass_operator.manifests.allowed import POD_ANNOTATIONS, refused
+from windlass_operator.manifests.lists import by_key, key_fields
 from windlass_operator.manifests.metadata import Manifest, container_security
 from windlass_operator.manifests.sources import ADAPTER, BASE, DRAFT
 from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME
@@ -24,22 +25,14 @@ RESERVED_VOLUMES = (VOLUME_NAME, "license")
 OF_MODELS = re.compile(rf"{VOLUME_NAME}-({BASE}|{DRAFT}|{ADAPTER}-[0-9]+)")
 """Names of the volumes of a base, a draft model and adapters."""
 CONTAINER_LISTS = ("containers", "initContainers")
-# Lists that are merged by a key; every other list is replaced.
-ROW_KEYS = {
-    "containers": "name",
-    "initContainers": "name",
-    "volumes": "name",
-    "volumeMounts": "mountPath",
-    "env": "name",
-    "ports": "containerPort",
-    "imagePullSecrets": "name",
-}
-ADDED_TO = ("tolerations", "topologySpreadConstraints")  # rows without a key that are added, not replaced
+# Lists whose rows have a key are merged by it; every other list is replaced, but for these, which are added to.
+ADDED_TO = ("tolerations",)
+SPEC = "spec"  # the field that holds the pod's spec
 
 
 def laid_over(pod: Manifest, wish: Mapping[str, Any]) -> Manifest:
     """The pod's spec with a judged wish laid over it."""
-    merged = _merge(pod, wish)
+    merged = _merge(pod, wish, SPEC)
     return {**merged, **_secured(merged, pod)}
 
 
@@ -109,34 +102,33 @@ CHECKS: tuple[Callable[[Mapping[str, Any], Iterable[str]], Iterator[str]], ...] 
 
 def with_part(pod: Manifest, part: Manifest) -> Manifest:
     """The pod's spec with a part of our own laid over it, by the same rules of merging."""
-    return _merge(pod, part)
+    return _merge(pod, part, SPEC)
 
 
-def _merge(ours: Mapping[str, Any], wish: Mapping[str, Any]) -> Manifest:
+def _merge(ours: Mapping[str, Any], wish: Mapping[str, Any], above: str) -> Manifest:
+    """`above` is the field that holds both."""
     out = dict(ours)
     for field, value in wish.items():
-        out[field] = _merged(field, out.get(field), value)
+        out[field] = _merged(above, field, out.get(field), value)
     return out
 
 
-def _merged(field: str, ours: object, value: object) -> object:
+def _merged(above: str, field: str, ours: object, value: object) -> object:
     if isinstance(ours, Mapping) and isinstance(value, Mapping):
-        return _merge(ours, value)
+        return _merge(ours, value, field)
     if isinstance(ours, list) and isinstance(value, list):
         if field in ADDED_TO:
             return [*ours, *value]
-        if field in ROW_KEYS:
-            return _merge_rows(ROW_KEYS[field], ours, value)
+        if fields := key_fields(above, field):
+            return _merge_rows(field, fields, ours, value)
     return value
 
 
-def _merge_rows(key: str, ours: list[Any], wished: list[Any]) -> list[Any]:
-    if not all(isinstance(row, Mapping) and isinstance(row.get(key), str | int | None) for row in (*ours, *wished)):
+def _merge_rows(field: str, fields: Mapping[str, object], ours: list[Any], wished: list[Any]) -> list[Any]:
+    rows, wishes = by_key(ours, fields), by_key(wished, fields)
+    if rows is None or wishes is None:
         return wished  # the API server tells what is wrong with it
-    by_key = {row.get(key): row for row in ours}
-    for row in wished:
-        by_key[row.get(key)] = _merge(by_key.get(row.get(key), {}), row)
-    return list(by_key.values())
+    return list({**rows, **{key: _merge(rows.get(key, {}), row, field) for key, row in wishes.items()}}.values())
 
 
 def _secured(merged: Manifest, pod: Manifest) -> Manifest:

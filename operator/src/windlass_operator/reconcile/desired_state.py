@@ -229,6 +229,12 @@ def with_finding(job: Manifest, inspection: Inspection) -> Manifest:
     return _annotated(job, _kept(inspection)) if inspection.text else job
 
 
+def finding_on(job: Manifest) -> dict[str, str]:
+    """The annotations of a rendered Job that keep a finding."""
+    annotations = job["metadata"].get("annotations", {})
+    return {key: text for key, text in annotations.items() if key in (RESULT_ANNOTATION, FINISHED_ANNOTATION)}
+
+
 def finding_of(job: Job, inspection: Inspection) -> dict[str, str]:
     """The finding of this Job as annotations of the Service."""
     return {**_kept(inspection), JOB_ANNOTATION: job.uid}

@@ -29,6 +29,7 @@ from windlass_operator.manifests.download_job import (
     download_name,
     download_owners,
 )
+from windlass_operator.manifests.job_placement import is_placed_as
 from windlass_operator.manifests.metadata import Manifest
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
@@ -38,6 +39,9 @@ from windlass_operator.status import download as downloads
 from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
+from windlass_operator.status.jobs import held_open
+
+RECREATE_S = 1.0  # between deleting a Job and making it anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,7 @@ async def advance(
     children, job = ask.children, ask.children.download_job
     if job is None:
         sharers = await _sharers(cluster, ask.service)
-        environment = dict((*settings.download_env, *settings.job_log_env))
-        await applier.create(download_job(sharers, settings.operator_image, settings.image_pull_policy, environment))
+        await applier.create(_job(sharers, settings))
     if job is None or job.is_leaving:
         return _stage_of(downloads.WAITING, None)
     state = downloads.read(job, children.download_pods, children.events)
@@ -93,10 +96,22 @@ async def advance(
     if wait_s == 0:
         await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
         return _stage_of(downloads.WAITING, None)
-    await _keep(cluster, ask.service, job, state)
+    if state.state is State.STUCK:
+        rendered = _job(await _sharers(cluster, ask.service), settings)
+        if not is_placed_as(job.metadata.annotations, rendered):  # its pod cannot start, and never changes
+            await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
+            return _stage_of(state, None, RECREATE_S)
+    await _keep(cluster, ask.service, job, state, ends=held_open(children.download_pods, DOWNLOAD))
     running = state.state is State.RUNNING
     counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
     return _stage_of(state, counts, wait_s)
+
+
+def _job(sharers: Sequence[LLMService], settings: Settings) -> Manifest:
+    environment = dict((*settings.download_env, *settings.job_log_env))
+    return download_job(
+        sharers, settings.operator_image, settings.image_pull_policy, environment, settings.download_resources
+    )
 
 
 async def _leave_others(cluster: Cluster, service: LLMService) -> None:
@@ -140,11 +155,15 @@ async def _sharers(cluster: Cluster, service: LLMService) -> Sequence[LLMService
     return tuple(found.values())
 
 
-async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download) -> None:
-    """Be one of the Job's owners, and keep its last word on it, so that it outlives the pod."""
+async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download, *, ends: bool) -> None:
+    """Be one of the Job's owners, and keep its last word on it, so that it outlives the pod.
+
+    `ends` is whether another container holds the pod open: with its last word kept, the Job ends its pods.
+    """
     said = {RESULT_ANNOTATION: state.text, FINISHED_ANNOTATION: state.finished_at} if state.text else {}
     ours = any(row.uid == service.metadata.uid for row in job.metadata.owner_references)
-    if ours and said.items() <= job.metadata.annotations.items():
+    ends = ends and bool(said) and not job.spec.suspend
+    if ours and said.items() <= job.metadata.annotations.items() and not ends:
         return
     sharers = await _sharers(cluster, service)
     wanted = download_owners(sharers)
@@ -154,7 +173,8 @@ async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download
         "ownerReferences": wanted,
         "annotations": said,
     }
-    await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta})
+    spec = {"spec": {"suspend": True}} if ends else {}
+    await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, **spec})
 
 
 def _stage_of(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:

@@ -16,6 +16,7 @@ import httpx2
 import msgspec
 from windlass_api.crd.older import older_forms
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
+from windlass_api.names import INSPECT
 from windlass_api.objects.reading import is_leaving
 from windlass_api.plan.record import PLAN_ANNOTATION, recorded_plan
 
@@ -28,10 +29,13 @@ from windlass_operator.cluster.read import read_children
 from windlass_operator.cluster.rest import UNREACHABLE, StatusError
 from windlass_operator.errors import UserError
 from windlass_operator.manifests.inspect_job import inspect_job
+from windlass_operator.manifests.job_placement import is_placed_as
 from windlass_operator.manifests.metadata import Manifest, selector_text
+from windlass_operator.manifests.overlay import with_part
 from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
     finding_of,
+    finding_on,
     model_sentence,
     must_be_allowed,
     parse_service,
@@ -44,6 +48,7 @@ from windlass_operator.reconcile.download_stage import Ask, DownloadStage
 from windlass_operator.reconcile.plan_stage import Decide, Outcome, Planning, in_place, plan
 from windlass_operator.reconcile.snapshot import Key, Snapshot
 from windlass_operator.reconcile.workload_stage import bring_in_force, end_replicas
+from windlass_operator.records.base import owned_by
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
@@ -53,10 +58,11 @@ from windlass_operator.status import inspection as inspections
 from windlass_operator.status.children import Children
 from windlass_operator.status.hold import Hold
 from windlass_operator.status.inspection import Inspection, State
+from windlass_operator.status.jobs import held_open
 from windlass_operator.status.notes import notes
 from windlass_operator.status.observe import Seen, Subject, observe, rejected
 from windlass_operator.status.requeue import again_in_s
-from windlass_operator.status.waits import GPU_REASONS
+from windlass_operator.status.waits import NODE_REASONS
 
 logger = logging.getLogger(__name__)
 
@@ -113,15 +119,21 @@ class Reconciler:
             await self._reject(raw, subject, error, now)
             return REJECTED_AGAIN_S
 
-    async def _reject(self, raw: Manifest, subject: Subject, error: UserError, now: str) -> None:
-        """Say why the resource cannot be used; that it wants no replica is carried out all the same."""
+    async def _reject(
+        self, raw: Manifest, subject: Subject, error: UserError, now: str, seen: Seen | None = None
+    ) -> None:
+        """Say why the resource cannot be used; that it wants no replica is carried out all the same.
+
+        `seen` is what was known when its workload was refused.
+        """
         children = await self._own_children(raw, now)
         if children is not None and subject.wanted == 0:
             try:
                 await end_replicas(self._cluster, children.makers)
             except UserError as refused:
                 logger.warning("%s/%s: its replicas run on: %s", subject.namespace, subject.name, refused)
-        await self._write(raw, subject, rejected(subject, error.reason, error.message, now, children), now)
+        refusal = c.no(error.reason, error.message)
+        await self._write(raw, subject, rejected(subject, refusal, now, children, seen), now)
 
     async def failed(self, key: Key, error: Exception) -> None:
         """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
@@ -133,7 +145,7 @@ class Reconciler:
         subject, now = subject_of(raw), self._clock()
         words = f"the operator failed at this resource with {type(error).__name__}: {str(error)[:FAILURE_WORDS]}"
         children = await self._own_children(raw, now)
-        await self._write(raw, subject, rejected(subject, "InternalError", words, now, children), now)
+        await self._write(raw, subject, rejected(subject, c.no("InternalError", words), now, children), now)
 
     async def _own_children(self, raw: Manifest, now: str) -> Children | None:
         """The objects of a resource whose spec may be broken; None where one of them cannot be read."""
@@ -160,7 +172,9 @@ class Reconciler:
         stage = await download_stage.advance(self._cluster, self._applier, self._http, self._settings, ask)
         settings = self._settings
         logs = dict(settings.job_log_env)
-        job = inspect_job(snapshot.service, settings.operator_image, settings.image_pull_policy, logs)
+        job = inspect_job(
+            snapshot.service, settings.operator_image, settings.image_pull_policy, logs, settings.inspect_resources
+        )
         live_job = next((one for one in snapshot.children.jobs if one.name == job["metadata"]["name"]), None)
         children = snapshot.children
         found = inspections.read(live_job, children.inspect_pods, children.events, children.service)
@@ -180,7 +194,12 @@ class Reconciler:
             wanted = self._in_force(
                 snapshot, outcome, workload(snapshot.service, outcome.record, settings, held, finding)
             )
-            snapshot, routes_known = await self._apply_workload(snapshot, wanted)
+            try:
+                snapshot, routes_known = await self._apply_workload(snapshot, wanted)
+            except UserError as error:
+                seen = self._seen(snapshot, found, outcome, (stage, routes_known, held))
+                await self._reject(snapshot.raw, snapshot.subject, error, snapshot.now, seen)
+                return REJECTED_AGAIN_S
         elif snapshot.subject.wanted == 0:  # without a plan nothing is rendered, and the GPUs are to be free
             await end_replicas(self._cluster, children.workloads(snapshot.service.metadata.uid))
         status = await self._observe(snapshot, found, outcome, (stage, routes_known, held))
@@ -206,15 +225,34 @@ class Reconciler:
                 await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, other.name)
         if live is not None and live.is_leaving:
             return RECREATE_S
+        if live is not None and found.state is State.STUCK and not is_placed_as(live.metadata.annotations, job):
+            await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name)
+            return RECREATE_S
         if live is not None and found.state is State.FAILED:
             wait_s = inspections.retry_in_s(found, snapshot.failing_since, snapshot.now)
             if wait_s <= 0:
                 await self._cluster.delete(Jobs, snapshot.service.metadata.namespace, name)
                 return RECREATE_S
-            await self._applier.apply(job, snapshot.children.live("Job", name))
+            await self._keep(snapshot, job, live)
             return wait_s
-        await self._applier.apply(job, snapshot.children.live("Job", name))
+        await self._keep(snapshot, job, live)
         return None
+
+    async def _keep(self, snapshot: Snapshot, job: Manifest, live: Job | None) -> None:
+        """Apply the Job; one with another placement keeps its pod, which never changes, and takes the finding.
+
+        A container that somebody injected may hold the pod open: once the finding is kept, the Job ends its pods.
+        """
+        name = str(job["metadata"]["name"])
+        if live is None or is_placed_as(live.metadata.annotations, job):
+            await self._applier.apply(job, snapshot.children.live("Job", name))
+        elif not (finding := finding_on(job)).items() <= live.metadata.annotations.items():
+            await self._cluster.overwrite(_part_of(job, {"metadata": {"annotations": finding}}))
+        children = snapshot.children
+        if live is None or live.spec.suspend or not inspections.is_kept(live, children.service):
+            return
+        if held_open(owned_by(children.inspect_pods, live.uid), INSPECT):
+            await self._cluster.overwrite(_part_of(job, {"spec": {"suspend": True}}))
 
     async def _apply_workload(self, snapshot: Snapshot, wanted: tuple[Manifest, ...]) -> tuple[Snapshot, bool]:
         """The snapshot as the writes left it, so that nothing waits for another run, and whether routes are known."""
@@ -227,10 +265,16 @@ class Reconciler:
     async def _observe(
         self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
     ) -> dict[str, Any]:
+        seen = self._seen(snapshot, found, outcome, around)
         facts = await pod_facts(self._http, snapshot.worth_asking)
-        seen = Seen(
+        return observe(snapshot.subject, replace(seen, facts=facts), snapshot.now)
+
+    def _seen(
+        self, snapshot: Snapshot, found: Inspection, outcome: Outcome, around: tuple[DownloadStage, bool, Hold | None]
+    ) -> Seen:
+        """Everything that the status is made from, but what pods say."""
+        return Seen(
             children=snapshot.children,
-            facts=facts,
             inspection=found,
             planned=outcome.verdict,
             plan=outcome.record.to_status() if outcome.record else None,
@@ -242,7 +286,6 @@ class Reconciler:
             older_forms=older_forms(snapshot.service.spec),
             kept_images=earlier.kept_images(snapshot.children.workloads(snapshot.service.metadata.uid)),
         )
-        return observe(snapshot.subject, seen, snapshot.now)
 
     async def _write(self, raw: Manifest, subject: Subject, status: dict[str, Any], now: str) -> None:
         """Write the status when it differs, and tell what is new in it as Events."""
@@ -261,12 +304,19 @@ class Reconciler:
                 return
 
     def _remember_waiting(self, key: Key, status: Mapping[str, Any]) -> None:
-        """Those that wait for GPUs are looked at when a node changes."""
+        """Those that wait for GPUs, or for nodes to be as they ask, are looked at when a node changes."""
         progressing = c.find(status["conditions"], c.PROGRESSING) or {}
-        if progressing.get("reason") in GPU_REASONS:
+        if progressing.get("reason") in NODE_REASONS:
             self.waiting_for_gpus.add(key)
         else:
             self.waiting_for_gpus.discard(key)
+
+
+def _part_of(manifest: Manifest, part: Manifest) -> Manifest:
+    """A merge patch of the object."""
+    meta = {key: manifest["metadata"][key] for key in ("name", "namespace")}
+    named = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
+    return with_part(named, part)
 
 
 def not_believed(snapshot: Snapshot) -> Iterator[str]:

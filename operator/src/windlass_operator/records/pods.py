@@ -138,6 +138,11 @@ class Pod(Record, frozen=True):
         return condition(self.status.conditions, type_)
 
     @property
+    def is_over(self) -> bool:
+        """Whether all its containers have ended for good."""
+        return self.status.phase in ("Failed", "Succeeded")
+
+    @property
     def is_ready(self) -> bool:
         """Whether the kubelet calls the pod ready."""
         row = self.condition("Ready")

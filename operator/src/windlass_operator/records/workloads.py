@@ -57,6 +57,12 @@ class StatefulSet(Workload, frozen=True):
         return min(self.spec.replicas, NODES_MAX)
 
 
+class JobSpec(Part, frozen=True):
+    """Whether the Job's pods are ended and no new ones made."""
+
+    suspend: bool = False
+
+
 class JobStatus(Part, frozen=True):
     """How far the Job is."""
 
@@ -66,6 +72,7 @@ class JobStatus(Part, frozen=True):
 class Job(Record, frozen=True):
     """A Job."""
 
+    spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
     def condition(self, type_: str) -> Condition | None:

@@ -171,7 +171,7 @@ def _pruned(node: Mapping[str, Any]) -> dict[str, Any]:
     meta, status = node["metadata"], node.get("status") or {}
     return {
         "metadata": {key: meta.get(key) for key in ("name", "labels", "resourceVersion")},
-        "spec": {"unschedulable": (node.get("spec") or {}).get("unschedulable")},
+        "spec": {key: (node.get("spec") or {}).get(key) for key in ("unschedulable", "taints")},
         "status": {key: status.get(key) for key in ("allocatable", "conditions")},
     }
 

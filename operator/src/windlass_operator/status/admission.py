@@ -15,7 +15,11 @@ from windlass_operator.status.failure import Failure, cut
 REFUSALS = (
     (re.compile(r"exceeded quota|failed quota|status unknown for quota|must specify \S+ for:"), "QuotaExceeded"),
     (
-        re.compile(r"(?:maximum|minimum) \S+ (?:usage )?per|is forbidden: \[?maximum|limit to request ratio"),
+        # The last is a LimitRange's default limit beside a larger request.
+        re.compile(
+            r"(?:maximum|minimum) \S+ (?:usage )?per|is forbidden: \[?maximum|limit to request ratio"
+            r"|must be less than or equal to \S+ limit of"
+        ),
         "LimitRangeExceeded",
     ),
     (re.compile(r"violates PodSecurity"), "PodSecurityForbidden"),
@@ -40,13 +44,18 @@ def refused(words: str) -> Failure:
 def creation_refused(
     workload: Workload | Job | None, events: Iterable[Event] = (), pods: Iterable[Pod] = ()
 ) -> Failure | None:
-    """The refusal that holds now: the Deployment's own, else the last Event of a workload that has no pods."""
+    """The refusal that holds now: the Deployment's own, else the last Event since the workload's last pod was made.
+
+    There is none while a pod is not over.
+    """
     row = workload.condition("ReplicaFailure") if workload else None
     if row is not None and row.holds:
         return refused(row.message)
-    if workload is None or any(True for _ in pods):
+    pods = tuple(pods)
+    if workload is None or not all(pod.is_over for pod in pods):
         return None
-    mine = (event for event in events if event.involved_object.uid == workload.uid)
+    last = max((pod.metadata.creation_timestamp for pod in pods), default="")
+    mine = (event for event in events if event.involved_object.uid == workload.uid and event.time >= last)
     about = [event.message for event in mine if event.reason in CREATION_EVENTS]
     return refused(about[-1]) if about else None
 

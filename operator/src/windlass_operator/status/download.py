@@ -19,8 +19,9 @@ from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
-from windlass_operator.status.jobs import again_in_s, given_up, instant, terminated
+from windlass_operator.status.jobs import again_in_s, given_up, held_open, instant, refused, terminated
 
+DOWNLOAD = "download"  # the Job's own container
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
 COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
@@ -62,18 +63,19 @@ def read(job: Job | None, pods: Iterable[Pod], events: Iterable[Event]) -> Downl
     if kept:
         return parse(kept, instant(job.annotation(FINISHED_ANNOTATION)))
     mine, over = owned_by(pods, job.uid), given_up(job)
-    ended = [one for pod in living(mine) if (one := terminated(pod)) is not None]
-    for one in ended:
-        if one.exit_code == 0 or over:
+    ended = [(pod, one) for pod in living(mine) if (one := terminated(pod, DOWNLOAD)) is not None]
+    for pod, one in ended:
+        if one.exit_code == 0 or over or held_open((pod,), DOWNLOAD):
             return parse(one.message, one.finished_at or over)
     if over:
         return parse("", over)
-    stuck = diagnose(mine, events)
+    events = tuple(events)
+    stuck = refused(job, mine, events, "download.resources") or diagnose(mine, events)
     if stuck is not None and stuck.exit_code is None:
         return Download(State.STUCK, stuck.reason, stuck.message)
     if not ended:
         return WAITING
-    last = parse(ended[0].message, "")
+    last = parse(ended[0][1].message, "")
     return _trying_again(stuck.message if stuck is not None and last.reason == "DownloadFailed" else last.message)
 
 

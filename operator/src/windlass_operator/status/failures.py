@@ -30,7 +30,6 @@ from windlass_operator.status.scheduling import unscheduled
 
 __all__ = ["Failure", "creation_refused", "diagnose", "diagnose_service", "last_crash"]
 
-OVER = ("Failed", "Succeeded")
 Check = Callable[[Pod, tuple[Event, ...], str], Failure | None]
 
 
@@ -62,7 +61,7 @@ CHECKS: tuple[Check, ...] = (
 def diagnose(pods: Iterable[Pod], events: Iterable[Event], now: str = "") -> Failure | None:
     """The failure of the newest pod that is not ready and has one; pods that are over tell theirs last."""
     events = tuple(events)
-    rows = sorted(living(pods), key=lambda pod: pod.status.phase in OVER)
+    rows = sorted(living(pods), key=lambda pod: pod.is_over)
     return next((found for pod in rows if not pod.is_ready and (found := _first(pod, events, now)) is not None), None)
 
 
@@ -72,7 +71,7 @@ def _first(pod: Pod, events: tuple[Event, ...], now: str) -> Failure | None:
 
 def diagnose_service(children: Children, settled: bool, now: str) -> Failure | None:
     """The one failure that the service tells; when all replicas answer, pods that are over tell nothing any more."""
-    pods = [pod for pod in children.pods if not settled or pod.status.phase not in OVER]
+    pods = [pod for pod in children.pods if not settled or not pod.is_over]
     found = _refused(children) or _of_groups(children, now) or diagnose(pods, children.events, now)
     if found is not None or settled:
         return found

@@ -30,6 +30,15 @@ def gates(subject: Subject, seen: Seen, failure: Failure | None, now: str) -> di
     }
 
 
+def before_the_workload(subject: Subject, seen: Seen) -> dict[str, Verdict]:
+    """The gates that say what is known before any pod is made."""
+    return {
+        c.DOWNLOADING: downloading(seen),
+        c.MODEL_READY: model_ready(subject, seen),
+        c.PLANNED: planned(subject, seen),
+    }
+
+
 def downloading(seen: Seen) -> Verdict:
     """The download as its own module tells it."""
     return seen.downloading or c.no("Settled", "no download is asked for")

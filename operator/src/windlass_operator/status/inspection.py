@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
-from windlass_api.names import FINISHED_ANNOTATION, JOB_ANNOTATION, RESULT_ANNOTATION
+from windlass_api.names import FINISHED_ANNOTATION, INSPECT, JOB_ANNOTATION, RESULT_ANNOTATION
 from windlass_api.plan.record import MODELS_KEPT
 from windlass_base.untrusted_json import parsed
 from windlass_sizing.errors import FactsError
@@ -22,8 +22,8 @@ from windlass_operator.records.pods import Event, Pod
 from windlass_operator.records.workloads import Job
 from windlass_operator.status import reasons
 from windlass_operator.status.failure import cut
-from windlass_operator.status.failures import creation_refused, diagnose
-from windlass_operator.status.jobs import again_in_s, given_up, instant, made_at, terminated
+from windlass_operator.status.failures import diagnose
+from windlass_operator.status.jobs import again_in_s, given_up, held_open, instant, made_at, refused, terminated
 
 RETRY_MAX_S = 600.0
 
@@ -63,19 +63,24 @@ def read(job: Job | None, pods: Iterable[Pod], events: Iterable[Event], service:
             return parse(kept, instant(keeper.annotation(FINISHED_ANNOTATION)), where)
     mine = owned_by(pods, job.uid)
     for pod in living(mine):
-        ended = terminated(pod)
-        if ended is not None and (ended.exit_code == 0 or given_up(job)):
+        ended = terminated(pod, INSPECT)
+        if ended is not None and (ended.exit_code == 0 or given_up(job) or held_open((pod,), INSPECT)):
             return parse(ended.message, ended.finished_at or made_at(job))
     if given_up(job):
         return _overdue(given_up(job)) if _is_overdue(job) else parse("", given_up(job))
     events = tuple(events)
-    stuck = diagnose(mine, events) or creation_refused(job, events, mine)
+    stuck = diagnose(mine, events) or refused(job, mine, events, "inspect.resources")
     return Inspection(State.STUCK, stuck.reason, stuck.message) if stuck and stuck.exit_code is None else WAITING
 
 
 def keeps(service: Record | None, job: Job) -> bool:
     """Whether the Service keeps the finding of this Job; a Job that was made anew looks for itself."""
     return service is not None and service.annotation(JOB_ANNOTATION) == job.uid
+
+
+def is_kept(job: Job, service: Record | None) -> bool:
+    """Whether the finding of this Job outlives its pod."""
+    return bool(job.annotation(RESULT_ANNOTATION)) or keeps(service, job)
 
 
 def lies_on_service(service: Record | None, job: Job | None, *, planned: bool) -> bool:

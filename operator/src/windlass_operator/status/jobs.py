@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from windlass_api.objects.reading import seconds_between
 
-from windlass_operator.records.pods import Pod, Terminated
+from windlass_operator.records.pods import Event, Pod, Terminated
 from windlass_operator.records.workloads import Job
+from windlass_operator.status.admission import creation_refused
+from windlass_operator.status.failure import Failure
 
 RETRY_FIRST_S = 60.0
+BY_ITS_SIZE = ("QuotaExceeded", "LimitRangeExceeded")
+"""Reasons of a refused pod that other requests and limits may mend."""
 
 
-def terminated(pod: Pod) -> Terminated | None:
-    """How the pod's first container that has ended did so; None while all run."""
-    return next((row.state.terminated for row in pod.status.container_statuses if row.state.terminated), None)
+def terminated(pod: Pod, container: str) -> Terminated | None:
+    """How the Job's own container ended; None while it runs. Others, as a mesh's proxy, say nothing of the Job."""
+    rows = (row for row in pod.status.container_statuses if row.name == container)
+    return next((row.state.terminated for row in rows if row.state.terminated), None)
+
+
+def held_open(pods: Iterable[Pod], container: str) -> bool:
+    """Whether a pod goes on after the Job's own container ended: an injected one never ends, so the Job does not."""
+    return any(terminated(pod, container) and pod.status.phase == "Running" for pod in pods)
+
+
+def refused(job: Job, pods: Iterable[Pod], events: Iterable[Event], resources: str) -> Failure | None:
+    """The API server's refusal of the Job's pods; `resources` is the chart's value by which they ask for less."""
+    failure = creation_refused(job, events, pods)
+    if failure is None or failure.reason not in BY_ITS_SIZE:
+        return failure
+    return replace(
+        failure, message=f"{failure.message.rstrip('. ;')}; the chart's value {resources} says what it asks for"
+    )
 
 
 def made_at(job: Job) -> str:

@@ -74,14 +74,21 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     return {key: value for key, value in status.items() if value is not None}
 
 
-def rejected(subject: Subject, reason: str, message: str, now: str, children: Children | None = None) -> dict[str, Any]:
-    """The status of a resource that cannot be used as written: what runs stays, and the words say why.
+def rejected(
+    subject: Subject, refusal: Verdict, now: str, children: Children | None = None, seen: Seen | None = None
+) -> dict[str, Any]:
+    """The status of a resource that cannot be used as written: what runs stays, and the `refusal` says why.
 
-    `children` are its own objects; None where they cannot be read, and then the last figures stay.
+    `children` are its own objects; None where they cannot be read, and then the last figures stay. `seen` is what was
+    known of model and plan when the workload was refused; None where the refusal came before.
     """
     known = {key: value for key, value in subject.previous.items() if key not in FIGURES or children is None}
     figures = known if children is None else {**known, **_figures(subject, children)}
-    verdicts = {c.READY: c.no(reason, message), c.PROGRESSING: c.no(reason, message)}
+    if seen is not None and children is not None and not children.makers:
+        figures["plan"] = seen.plan  # no pods run by an earlier one
+    verdicts = {c.READY: refusal, c.PROGRESSING: refusal}
+    if seen is not None:
+        verdicts |= parts.before_the_workload(subject, seen)
     kept = {
         str(row["type"]): Verdict(str(row["status"]), str(row["reason"]), str(row.get("message") or ""))
         for row in subject.previous_conditions
@@ -89,7 +96,8 @@ def rejected(subject: Subject, reason: str, message: str, now: str, children: Ch
     }
     if (figures.get("readyReplicas") or 0) > 0:
         verdicts[c.READY] = c.yes("PartlyReady", f"an earlier spec is served; {verdicts[c.PROGRESSING].message}")
-    if children is not None and (verdict := _workload(subject, children, kept.get(c.WORKLOAD_READY), now)):
+    before = kept.get(c.WORKLOAD_READY) if seen is None else refusal
+    if children is not None and (verdict := _workload(subject, children, before, now)):
         verdicts[c.WORKLOAD_READY] = verdict
     merged = c.merge(subject.previous_conditions, _cut({**kept, **verdicts}), subject.generation, now)
     served = served_generation(subject)

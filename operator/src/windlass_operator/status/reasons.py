@@ -234,9 +234,17 @@ ROWS = (
         "install the Gateway API's CRDs, or use spec.expose.ingress",
     ),
     # Pods that the API server does not let in.
-    Reason("PodsForbidden", "the API server refuses the pods", "raise the quota or change the policy that it names"),
-    Reason("QuotaExceeded", "a ResourceQuota of the namespace is used up", "raise the quota, or ask for less"),
-    Reason("LimitRangeExceeded", "a LimitRange of the namespace forbids the size", "ask for less, or change the range"),
+    Reason("PodsForbidden", "the API server refuses the pods", "correct what its words name"),
+    Reason(
+        "QuotaExceeded",
+        "a ResourceQuota of the namespace is used up, or wants a limit that the pods lack",
+        "raise it, ask for less, or give limits to the container server in spec.podTemplate",
+    ),
+    Reason(
+        "LimitRangeExceeded",
+        "a LimitRange of the namespace forbids the size, or its default limit is below it",
+        "ask for less, change the range or its default, or give limits to the container server in spec.podTemplate",
+    ),
     Reason(
         "PodSecurityForbidden",
         "the namespace's Pod Security level forbids the pods",
@@ -244,9 +252,7 @@ ROWS = (
     ),
     Reason("PolicyDenied", "an admission policy or webhook refuses the pods", "change the policy, or what it refuses"),
     Reason("WebhookUnavailable", "an admission webhook does not answer", "repair or remove the webhook"),
-    Reason(
-        "PriorityClassMissing", "the PriorityClass does not exist", "create it, or correct scheduling.priorityClassName"
-    ),
+    Reason("PriorityClassMissing", "the PriorityClass does not exist", "create it, or correct priorityClassName"),
     Reason("RuntimeClassMissing", "the RuntimeClass does not exist", "create it, or correct spec.podTemplate"),
     Reason("ServiceAccountMissing", "the namespace has no default ServiceAccount", "create it"),
     # Pods without a node.
@@ -262,9 +268,7 @@ ROWS = (
         "no node has the labels that the pod asks for",
         "correct spec.scheduling.nodeSelector, spec.resources or the nodes' labels",
     ),
-    Reason(
-        "VolumeElsewhere", "the volume is bound to nodes that cannot take the pod", "use nodes of the volume's zone"
-    ),
+    Reason("VolumeElsewhere", "the volume is bound to nodes that cannot take the pod", "use nodes of its zone"),
     Reason("SchedulerMissing", "no scheduler takes the pod", "start the scheduler that the pod names, or name another"),
     Reason("Unschedulable", "the scheduler finds no node", "read its words in the message; free or add resources"),
     Reason("Preempted", "a pod of a higher priority took the place", "raise the priority, or add a node"),
@@ -337,9 +341,7 @@ ROWS = (
     Reason("GpuInUse", "another program holds memory of the GPU", "end it, or lower gpuMemoryUtilizationPercent"),
     Reason("GpuMissing", "the engine sees no GPU in its container", "check the node's driver and device plugin"),
     Reason("GpuFault", "the GPU or its driver failed", "look at the node's kernel log (Xid), then drain the node"),
-    Reason(
-        "DriverTooOld", "the node's GPU driver is too old for the image", "update the driver, or name another image"
-    ),
+    Reason("DriverTooOld", "the node's GPU driver is too old for the image", "update it, or name another image"),
     _final(
         "GpuTooOld", "the GPU is too old for what was asked", "choose another spec.engine.quantization, dtype or GPU"
     ),

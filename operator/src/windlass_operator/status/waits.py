@@ -14,6 +14,7 @@ from typing import Any
 from windlass_operator.status import conditions as c
 
 GPU_REASONS = ("NoGpuNodes", "GpuTypeNotFound", "NotEnoughGpus", "DoesNotFit", "InsufficientGpus")
+NODE_REASONS = (*GPU_REASONS, "NoMatchingNode", "UntoleratedTaint")  # a change of the nodes may end these
 CREATED, EDITED, GPUS, LICENSE = "created", "edited", "gpus", "license"
 KINDS = (CREATED, EDITED, GPUS, LICENSE)
 NEW = "New"  # no condition Ready yet
