@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,6 +37,11 @@ def record(file: str, attack: str, bound: str, seen: str, held: bool) -> bool:
         with Path(name).open("a") as rows:
             rows.write(json.dumps(asdict(row)) + "\n")
     return row.held
+
+
+def without_rows(environment: Mapping[str, str]) -> dict[str, str]:
+    """Environment of a sample of another attack, which leaves the rows. Pure."""
+    return {name: value for name, value in environment.items() if name != ROWS_VARIABLE}
 
 
 def record_at_most(file: str, attack: str, bound: float, seen: float, unit: str) -> bool:
