@@ -18,6 +18,7 @@ def bundle(tmp_path: Path) -> Path:
     files = {
         "images.txt": "server server 1.0.0 sha256:1\n",
         "images/server/index.json": "{}",
+        "images/blobs/sha256/1": "layer",
         "charts/windlass-1.0.0.tgz": "chart",
         "values/windlass.yaml": "a: 1\n",
         "tools/crane": CRANE,
@@ -27,6 +28,7 @@ def bundle(tmp_path: Path) -> Path:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    (tmp_path / "images/server/blobs").symlink_to("../blobs")
     for name in ("load.sh", "tools/crane", "tools/helm"):
         (tmp_path / name).chmod(0o755)
     (tmp_path / "SHA256SUMS").write_text(sums_text(sums_of(tmp_path)))
@@ -57,8 +59,8 @@ def test_a_bundle_is_loaded_twice(bundle):
 
 @pytest.mark.parametrize("name", ["charts/other-1.0.0.tgz", "values/a\x1b[2J.yaml", "tools/other"])
 def test_a_file_that_no_sum_names_is_refused(bundle, name):
-    """As of a bundle of another release in the same folder; nothing is sent, and no name steers the terminal."""
-    (bundle / name).write_text("x")
+    """As of another release in the same folder, link or file; nothing is sent, and no name steers the terminal."""
+    (bundle / name).symlink_to("../load.sh")
     done = load(bundle)
     assert done.returncode == 1
     assert "there are files that SHA256SUMS does not name; unpack the bundle into an empty folder" in done.stderr
