@@ -179,28 +179,39 @@ drain-groups: sync ## kubectl drain of a node with two replicas of a group on th
 	@$(BIN)/python tests/kind/run_drain.py
 
 ##@ Attack
-.PHONY: attack attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile usage-kills audit
-attack: attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile ## every attack in its long version; on a machine that does nothing else
+ATTACKS := attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile
+ATTACK_ROWS := $(CURDIR)/.cache/attack.jsonl
+# SHORT=1 with an attack: its short version. The files long_*.py have none.
+long = $(if $(SHORT),$(2),$(1))
+.PHONY: attack $(ATTACKS) usage-kills audit
+attack: sync ## every attack, then one table of bounds and what was seen; SHORT=1 in ten minutes; on a machine that does nothing else
+	@mkdir -p $(dir $(ATTACK_ROWS)) && rm -f $(ATTACK_ROWS)
+	@-WINDLASS_ATTACK_ROWS=$(ATTACK_ROWS) $(MAKE) --no-print-directory -i $(ATTACKS)
+	@$(BIN)/python tests/attack/table.py $(ATTACK_ROWS) $(if $(SHORT),--short)
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=100000 WINDLASS_ATTACK_INGRESSES=100000 WINDLASS_ATTACK_SPECS=10000 nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
-attack-operator: sync ## 100 LLMServices alone and beside 50 poisoned ones: TURNS=5
-	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),5)
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=$(call long,100000,5000) WINDLASS_ATTACK_INGRESSES=$(call long,100000,5000) WINDLASS_ATTACK_SPECS=$(call long,10000,500) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
+attack-operator: sync ## 300 LLMServices alone and beside 50 poisoned ones: TURNS=5; the operator's ports and objects
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/operator
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),$(call long,5,1)) $(call long,,--no-edits)
 attack-sizing: sync ## 100,000 bent model directories: EXAMPLES=100000
-	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),100000) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
-attack-license: sync ## three floods at the license server for five minutes while healthy pods renew; on a machine that does nothing else
-	@$(BIN)/python tests/attack/license/floods.py
-	@WINDLASS_FUZZ_EXAMPLES=10000 $(BIN)/python tests/attack/license/fuzz_http.py
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,5000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
+attack-license: sync ## floods at the license server while healthy pods renew, kill -9 under load, half handshakes; on a machine that does nothing else
+	@$(BIN)/python tests/attack/license/floods.py --seconds $(call long,300,15)
+	@$(BIN)/python tests/attack/license/open_floods.py --seconds $(call long,15,5)
+	@$(BIN)/python tests/attack/license/kills.py
+	@WINDLASS_FUZZ_EXAMPLES=$(call long,10000,500) $(BIN)/python tests/attack/license/fuzz_http.py
+	@$(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/license tests/attack/tls
 attack-guard: sync ## attack both API fronts as processes, their paths by 200,000 drawn spellings, the chat page by 2,000 answers in Chromium
-	@WINDLASS_FUZZ_PATHS=200000 $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard tests/attack/guard/long_guard_process.py
+	@WINDLASS_FUZZ_PATHS=$(call long,200000,3000) $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard $(call long,tests/attack/guard/long_guard_process.py)
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_FUZZ_MARKDOWN=2000 $(BIN)/python tests/attack/chat_page/run.py
+	@WINDLASS_FUZZ_MARKDOWN=$(call long,2000,100) $(BIN)/python tests/attack/chat_page/run.py
 attack-console: sync ## the console before a real API server: 20,000 drawn paths, floods, and hostile text and pages in Chromium
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=20000 $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/console tests/attack/console/long_console.py tests/attack/console/run_pages.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=$(call long,20000,500) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/console $(call long,tests/attack/console/long_console.py) tests/attack/console/run_pages.py
 usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
 	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
-	@WINDLASS_FUZZ_EXAMPLES=2000 nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin tests/attack/plugin/long_report.py
+	@WINDLASS_FUZZ_EXAMPLES=$(call long,2000,100) nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin $(call long,tests/attack/plugin/long_report.py)
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 

@@ -17,6 +17,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,9 @@ class History:
     acknowledged: Acknowledged = field(default_factory=Acknowledged)
     wrong: list[str] = field(default_factory=list)
     unsafe: int = 0
+    longest_life_s: float = LONGEST_LIFE_S
+    lived_s: float = 0.0
+    """Seconds in which pods asked."""
 
     def life(self, environment: dict[str, str] | None = None) -> None:
         """Start, check what was promised before, promise more, and be killed."""
@@ -73,10 +77,12 @@ class History:
             await asyncio.to_thread(server.upload, license_file(self.key, GPUS, LIMIT))
         self.wrong += await check_held(lines[0], self.pods, self.acknowledged)
         killing = asyncio.get_running_loop().call_later(
-            self.chance.uniform(0.02, LONGEST_LIFE_S), server.process.send_signal, signal.SIGKILL
+            self.chance.uniform(0.02, self.longest_life_s), server.process.send_signal, signal.SIGKILL
         )
         lives = (live(line, pod, self.acknowledged, self.chance) for line, pod in zip(lines, self.pods, strict=True))
+        begun = time.monotonic()
         ends = await asyncio.gather(*lives, return_exceptions=True)
+        self.lived_s += time.monotonic() - begun
         killing.cancel()
         self.wrong += [repr(end) for end in ends if not isinstance(end, OSError | EOFError)]
 

@@ -229,6 +229,17 @@ def test_a_stopped_operator_hands_over_at_once(bed):
     never_together(bed)
 
 
+def test_a_deleted_lease_gives_no_second_writer(bed):
+    """The first makes it anew and goes on; the stand-by, which saw it go, writes nothing."""
+    bed.create("before")
+    bed.until(lambda: "before" in bed.inspected(), "a Job by the first")
+    bed.server.kubectl("delete", "lease", "windlass-operator")
+    bed.create("after")
+    bed.until(lambda: bed.holder() == "operator-a", "operator-a is on duty again")
+    bed.until(lambda: "after" in bed.inspected(), "a Job by the first again")
+    assert bed.writes("operator-b") == []
+
+
 def test_a_restarted_api_server_is_followed_again(bed):
     """Watches come back by themselves, what was deleted meanwhile is noticed, and healing goes on."""
     bed.create("one")

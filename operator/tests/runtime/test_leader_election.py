@@ -134,6 +134,37 @@ async def test_an_api_server_that_is_down_ends_the_leadership(cluster):
     assert one.holds()
 
 
+async def test_a_deleted_lease_stays_its_holders(cluster):
+    """Whoever deletes it: the holder makes it anew, and at no moment two may write."""
+    server, clock, one, two = cluster
+    await one.attempt()
+    await two.attempt()
+    server.lease = None
+    for _ in range(20):
+        clock.now += 1
+        await two.attempt()
+        assert not (one.holds() and two.holds())
+        await one.attempt()
+        assert not two.holds()
+    assert one.holds()
+    assert server.lease["spec"]["holderIdentity"] == "one"
+
+
+async def test_a_deleted_lease_of_a_holder_that_is_gone_is_taken(cluster):
+    """After the time that it would have lasted."""
+    server, clock, one, two = cluster
+    await one.attempt()
+    await two.attempt()
+    server.lease = None
+    await two.attempt()
+    clock.now += TIMES.duration_s
+    await two.attempt()
+    assert not two.holds()
+    clock.now += 0.1
+    await two.attempt()
+    assert (one.holds(), two.holds()) == (False, True)
+
+
 async def test_a_release_is_taken_up_at_the_next_look(cluster):
     _, _, one, two = cluster
     await one.attempt()

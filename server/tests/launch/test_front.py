@@ -30,6 +30,7 @@ def told(plan: LaunchPlan) -> dict[str, object]:
         pytest.param("--max-request-mib 1", "max_body_bytes", 1048576, id="size"),
         pytest.param("--max-json-mib 1", "max_json_bytes", 1048576, id="json"),
         pytest.param("", "max_json_values", 262_144, id="values"),
+        pytest.param("", "max_image_pixels", 268_435_456, id="pixels"),
         pytest.param("--allowed-hosts a.example", "allowed_hosts", ["a.example"], id="hosts"),
         pytest.param("--opened-routes /sleep", "opened_routes", ["/sleep"], id="routes"),
         pytest.param("--close-metrics", "metrics_closed", True, id="metrics"),

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from windlass_testbed.attacks import record
+
 REPOSITORY = Path(__file__).parents[3]
 SERVER = REPOSITORY / "tests/attack/guard/engine_like.py"
 TESTS = REPOSITORY / "tests/browser/test_chat_hostile_markdown.py"
@@ -22,7 +24,10 @@ def main() -> int:
         address = server.stdout.readline().strip() if server.stdout else ""
         words = sys.argv[1:] or [str(TESTS)]
         command = [sys.executable, "-m", "pytest", "-q", "--timeout", "3600", "-p", "no:randomly", *words]
-        return subprocess.run(command, env=os.environ | {"WINDLASS_CHAT_URL": address}, check=False).returncode
+        code = subprocess.run(command, env=os.environ | {"WINDLASS_CHAT_URL": address}, check=False).returncode
+        return int(
+            not record(__file__, "hostile answers on the chat page", "all tests hold", f"pytest's {code}", not code)
+        )
     finally:
         server.communicate(timeout=30)  # its standard input ends, and so does it
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from siege import GPUS, Castle, ask, body, castle, current, gpu, send
+from windlass_testbed.attacks import record
 
 EXAMPLES = int(os.environ.get("WINDLASS_FUZZ_EXAMPLES", "300"))
 MEMORY_MIB = 256
@@ -160,7 +161,10 @@ def main() -> int:
             wrong = judge(held, folder, statuses)
     print(f"seed {seed}, this checkout {current()}: {EXAMPLES} requests, {dict(sorted(statuses.items()))}")
     print("\n".join(f"wrong: {sentence}" for sentence in wrong) or "nothing wrong")
-    return int(bool(wrong))
+    seen = f"{len(wrong)} wrong, seed {seed}"
+    return int(
+        not record(__file__, f"{EXAMPLES:,} hostile requests at the license server", "none wrong", seen, not wrong)
+    )
 
 
 if __name__ == "__main__":

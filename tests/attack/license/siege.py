@@ -45,14 +45,17 @@ class Castle:
     server: Server | None = None
     files: int = 0
     """File descriptors that the process may open; 0 leaves what this process has."""
+    before: tuple[str, ...] = ()
+    """Words in front of the server's command: a program that becomes the server."""
 
     def start(self) -> float:
         """Start the process; the seconds until it was ready."""
         begun, environment = time.monotonic(), dict(os.environ)
         if source := os.environ.get("WINDLASS_ATTACK_SOURCE"):
             environment["PYTHONPATH"] = source
-        few = ("prlimit", f"--nofile={self.files}:{self.files}", sys.executable, "-m", "windlass_license.cli")
-        self.server = started(self.folder, self.key, self.flags, few if self.files else (), environment)
+        before = ("prlimit", f"--nofile={self.files}:{self.files}") if self.files else self.before
+        wrapper = (*before, sys.executable, "-m", "windlass_license.cli") if before else ()
+        self.server = started(self.folder, self.key, self.flags, wrapper, environment)
         return time.monotonic() - begun
 
     def stop(self) -> None:
@@ -88,9 +91,9 @@ class Castle:
 
 
 @contextmanager
-def castle(folder: Path, *flags: str, files: int = 0) -> Iterator[Castle]:
+def castle(folder: Path, *flags: str, files: int = 0, before: tuple[str, ...] = ()) -> Iterator[Castle]:
     """A started server, ended afterwards."""
-    built = Castle(folder, flags, files=files)
+    built = Castle(folder, flags, files=files, before=before)
     try:
         built.start()
         yield built

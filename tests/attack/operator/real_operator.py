@@ -19,7 +19,7 @@ import poison  # noqa: E402 - the paths above come first
 from bed import CRD_FILE, Bed, control_plane, operator, process  # noqa: E402
 from measure import Process  # noqa: E402
 
-__all__ = ["CRD_FILE", "control_plane"]
+__all__ = ["CRD_FILE", "Process", "control_plane"]
 GROUP = "/apis/serving.windlass.dev/v1alpha1"
 RSS_MIB_MAX = 512.0
 """The chart's limit of the operator's container."""

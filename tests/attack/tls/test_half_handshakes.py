@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from windlass_testbed.connections import is_open
+from windlass_testbed.probing import probing
 from windlass_testbed.waiting import HANG_S, wait_until
 
 PER_PEER = 64
@@ -76,9 +77,11 @@ def test_an_address_has_so_many_half_handshakes(port, half):
 def test_half_handshakes_leave_room(port, half, log: Path):
     """1,000 from ten addresses, more than the process may have files; the log has no traceback of them."""
     before = turned_away(port, "total")
-    lines = [half(f"127.0.2.{number % 10 + 1}", HALVES[number % 3]) for number in range(1000)]
-    answer = wait_until(lambda: get(port, "/healthz"), "an answer to a healthy pod")
-    assert answer.startswith("HTTP/1.1 200 ")
-    wait_until(lambda: not any(map(is_open, lines)), "the end of every half handshake")
+    with probing(lambda: get(port, "/healthz").startswith("HTTP/1.1 200 ")) as probe:
+        lines = [half(f"127.0.2.{number % 10 + 1}", HALVES[number % 3]) for number in range(1000)]
+        answer = wait_until(lambda: get(port, "/healthz"), "an answer to a healthy pod")
+        assert answer.startswith("HTTP/1.1 200 ")
+        wait_until(lambda: not any(map(is_open, lines)), "the end of every half handshake")
+    probe.record(__file__, "H2, 1,000 half handshakes, 256 files: /healthz of the license server")
     wait_until(lambda: turned_away(port, "total") > before, look_s=LOOK_S)
     assert "Traceback" not in log.read_text()

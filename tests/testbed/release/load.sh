@@ -2,7 +2,7 @@
 # Loads this bundle into a registry and writes the charts' values that name the registry and the digests.
 #   ./load.sh registry.example.com/team                 the registry asks for TLS; log in first: tools/crane auth login
 #   ./load.sh --plain-http 10.0.0.7:5000/windlass       a registry without TLS
-# Needs bash, sed and sha256sum; no network but the registry. What was loaded before is not sent again.
+# Needs bash, sed, find, sort, comm and sha256sum; no network but the registry. What was loaded before is not sent again.
 set -euo pipefail
 cd "$(dirname "$0")"
 fail() { echo "load.sh: $1" >&2; exit 1; }
@@ -14,6 +14,11 @@ registry=${1%/}
 
 echo "▸ checking every file of the bundle"
 sha256sum --quiet --check SHA256SUMS || fail "a file is not the released one; copy the bundle again"
+
+# A layout of an image has a link to the blobs of all.
+found=$(find charts values images tools ! -type d ! -path 'images/*/blobs' | sort)
+named=$(sed 's/^[^ ]* [ *]//' SHA256SUMS | grep -E '^(charts|values|images|tools)/' | sort)
+[ "$found" = "$named" ] || fail "there are files that SHA256SUMS does not name; unpack the bundle into an empty folder: $(comm -23 <(echo "$found") <(echo "$named") | head -3 | cat -v | tr '\n' ' ')"
 
 mkdir -p site
 while read -r name repository tag digest; do

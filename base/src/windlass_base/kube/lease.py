@@ -24,6 +24,8 @@ NOT_FOUND, CONFLICT = 404, 409
 ANSWERS = (NOT_FOUND, CONFLICT)
 """Refusals that the election handles; any other refusal ends the attempt."""
 NOBODY = "nobody"
+GONE = ""
+"""Stands for the version of a Lease that was deleted."""
 NUMBER_END = 2**31
 """The numbers in a Lease are of 32 bits."""
 
@@ -58,7 +60,7 @@ class Seen:
 
 
 def decide(seen: Seen | None, me: str, now: float) -> Act:
-    """What the replica `me` does; `seen` is None where there is no Lease."""
+    """What the replica `me` does; `seen` is None where no Lease was ever read."""
     if seen is None or not seen.holder:
         return Act.TAKE
     if seen.holder == me:
@@ -72,6 +74,13 @@ def observed(before: Seen | None, lease: Mapping[str, Any], now: float) -> Seen:
     if before is not None and before.version == version:
         return before
     return Seen(version, str(spec.get("holderIdentity") or ""), float(spec.get("leaseDurationSeconds") or 0), now)
+
+
+def deleted(before: Seen | None, now: float) -> Seen | None:
+    """A Lease that is no longer there: a change like any other, so that its holder may notice it before a successor."""
+    if before is None or before.version == GONE:
+        return before
+    return Seen(GONE, before.holder, before.duration_s, now)
 
 
 def written(lease: Mapping[str, Any] | None, name: str, holder: str, times: LeaseTimes, now: str) -> dict[str, Any]:
@@ -199,7 +208,8 @@ class Lease:
     def _read(self) -> Steps:
         answer = yield LeaseCall("GET", self.name.path(self.name.name))
         self._live = None if answer.code in ANSWERS else checked(answer.lease, self.name)
-        self._seen = None if self._live is None else observed(self._seen, self._live, self.clock())
+        now = self.clock()
+        self._seen = deleted(self._seen, now) if self._live is None else observed(self._seen, self._live, now)
         self._sure = True
 
     def _write(self, holder: str) -> Generator[LeaseCall, LeaseReply, bool]:

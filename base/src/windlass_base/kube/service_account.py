@@ -6,6 +6,7 @@ A kubeconfig is not read here, so that a small server needs httpx2 alone.
 import json
 import os
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _ANSWER_BYTES = 4 * 2**20
 """The largest object that etcd keeps has 1.5 MiB; JSON writes it a little longer."""
+_ANSWER_TIMES = 3
+"""Of `timeout_s`, which bounds each read: a whole answer takes no longer, however it comes."""
 NOT_FOUND, CONFLICT = 404, 409
 
 
@@ -39,7 +42,7 @@ class KubeApi:
         """Status and object; 404 and 409 are answers, everything else that failed is a KubeError."""
         try:
             with self._http.stream(method, path, headers=self._headers(), **_content(body)) as answer:
-                text = _bounded(answer)
+                text = _bounded(answer, time.monotonic() + _ANSWER_TIMES * self.timeout_s)
             if answer.status_code in (NOT_FOUND, CONFLICT):
                 return answer.status_code, {}
             if not answer.is_success:
@@ -76,10 +79,12 @@ def _content(body: dict[str, Any] | None) -> dict[str, Any]:
     return {} if body is None else {"json": body}
 
 
-def _bounded(answer: httpx2.Response) -> bytes:
+def _bounded(answer: httpx2.Response, end_s: float) -> bytes:
     text = bytearray()
     for part in answer.iter_raw():
         text += part
+        if time.monotonic() > end_s:
+            raise TimeoutError("the answer does not end")
         if len(text) > _ANSWER_BYTES:
             raise ValueError(f"the answer is longer than {_ANSWER_BYTES} bytes")
     return bytes(text)

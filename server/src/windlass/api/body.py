@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, items, media, names, scan, work
+from windlass.api import fields, items, media, names, pixels, scan, work
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Route
 from windlass.api.settings import ApiSettings
@@ -75,6 +75,7 @@ def prepare(
 ) -> dict[str, Any]:
     """The body as the engine gets it: checked, the model named, defaults filled in."""
     media.check(document, settings.image_domains)
+    pixels.check(media.named(document), settings.max_image_pixels)
     work.check(document)
     if isinstance(document.get("input"), list):
         items.check(document["input"])

@@ -49,14 +49,14 @@ def engine_media(domains: Collection[str]) -> EngineMedia:
 
 def check(document: Mapping[str, Any], domains: Collection[str]) -> None:
     """Refuse the first address in a request's body that may not be fetched."""
-    for name, address in _media(document):
+    for name, address in named(document):
         if why := objection(address, domains):
             raise Refusal(400, f"{name} {why}", param=name)
 
 
 def fetches(document: Mapping[str, Any]) -> bool:
     """Whether the engine goes to another host for this request."""
-    return any(address[:5].lower() != DATA for _, address in _media(document))
+    return any(address[:5].lower() != DATA for _, address in named(document))
 
 
 def addresses(value: object) -> Iterator[tuple[str, str]]:
@@ -91,7 +91,8 @@ def objection(address: str, domains: Collection[str]) -> str:
     return f"names the host {host}, from which this server does not fetch (allowed: {allowed}); send a data: URL"
 
 
-def _media(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def named(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every address of a body's media, with its field."""
     return addresses({key: value for key, value in document.items() if key not in NOT_MEDIA})
 
 

@@ -37,6 +37,8 @@ class ApiSettings:
     max_json_values: int = 262_144
     """Numbers, strings, lists and objects of a body."""
     max_json_depth: int = 64
+    max_image_pixels: int = 256 * 1024**2
+    """What the images inside a body may declare together: 768 MiB as the engine decodes them."""
     max_bodies_bytes: int = 256 * 1024**2
     """What all bodies that are being read or answered hold together; four of the largest at least, and two for each of
     several API processes."""
@@ -138,6 +140,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
         lambda value: _whole(value, 8) and _whole(256 - int(str(value)), 0),
         "a whole number from 8 to 256",
     ),
+    "max_image_pixels": (lambda value: _whole(value, 1), "a whole number of at least 1"),
     "max_bodies_bytes": (lambda value: _whole(value, 1), "a whole number of at least 1"),
     "allowed_hosts": (_domains, "a list of host names, as llm.example.com or *.example.com"),
     "opened_routes": (_paths, "a list of paths, as /v1/load_lora_adapter"),
