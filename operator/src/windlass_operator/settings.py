@@ -37,6 +37,7 @@ class Settings:
     image_pull_policy: str = "IfNotPresent"  # of the Jobs
     node_paths: tuple[str, ...] = ()  # directories of the nodes under which models may lie; none: no node paths
     license_addresses: tuple[str, ...] = ()
+    license_required: bool = True  # False: no service needs a license, whatever its spec says
     license_public_keys: str = ""  # PEM text; serving pods believe answers that these issuers certified
     inspect_resources: Mapping[str, Any] | None = None  # requests and limits of inspect Jobs; None: the built-in ones
     download_resources: Mapping[str, Any] | None = None  # as above, of download Jobs
@@ -87,6 +88,9 @@ VARIABLES = (
     Variable("WINDLASS_HUB_CA", "PEM text of authorities that download Jobs trust beside the known ones; empty: none"),
     Variable("WINDLASS_INSPECT_RESOURCES", "requests and limits of inspect Jobs, as JSON; empty: the built-in ones"),
     Variable("WINDLASS_DOWNLOAD_RESOURCES", "requests and limits of download Jobs, as JSON; empty: the built-in ones"),
+    Variable(
+        "WINDLASS_LICENSE_REQUIRED", "false: no service needs a license, whatever its spec says: true, false", "true"
+    ),
     Variable("WINDLASS_LS_ADDR", "license servers' base URLs, comma-separated; empty: the server's defaults"),
     Variable("WINDLASS_WATCH_NAMESPACE", "the namespaces to watch, comma-separated; empty: all"),
     Variable(
@@ -146,6 +150,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         traces_env=_traces(values),
         traces_endpoint=_own_traces(values),
         image_pull_policy=_one_of("WINDLASS_IMAGE_PULL_POLICY", values, PULL_POLICIES),
+        license_required=_one_of("WINDLASS_LICENSE_REQUIRED", values, ("true", "false")) == "true",
         license_addresses=_addresses(values["WINDLASS_LS_ADDR"]),
         watch_namespaces=_namespaces("WINDLASS_WATCH_NAMESPACE", values),
         ingress_annotations=_annotations("WINDLASS_INGRESS_ANNOTATIONS", values),

@@ -38,6 +38,14 @@ from windlass_operator.status.inspection import Inspection
 from windlass_operator.status.observe import Subject
 
 
+def as_installed(raw: Manifest, settings: Settings) -> Manifest:
+    """The resource as this installation takes it: where no service needs a license, its spec says so."""
+    if settings.license_required or UNREAD in raw:
+        return raw
+    spec = mapped(raw.get("spec"))
+    return {**raw, "spec": {**spec, "license": {**mapped(spec.get("license")), "required": False}}}
+
+
 def parse_service(raw: Mapping[str, Any]) -> LLMService:
     """The resource as our model; UserError when it got past the API server and is still not usable."""
     if UNREAD in raw:

@@ -34,6 +34,7 @@ from windlass_operator.manifests.metadata import Manifest, selector_text
 from windlass_operator.manifests.overlay import with_part
 from windlass_operator.reconcile import download_stage, earlier
 from windlass_operator.reconcile.desired_state import (
+    as_installed,
     finding_of,
     finding_on,
     model_sentence,
@@ -103,7 +104,7 @@ class Reconciler:
             return await self._reconcile(key)
 
     async def _reconcile(self, key: Key) -> float | None:
-        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        raw = await self._read(key)
         if raw is None or is_leaving(raw):
             self._applier.forget(key.namespace, key.name)
             self.waiting_for_gpus.discard(key)
@@ -118,6 +119,10 @@ class Reconciler:
         except UserError as error:
             await self._reject(raw, subject, error, now)
             return REJECTED_AGAIN_S
+
+    async def _read(self, key: Key) -> Manifest | None:
+        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        return raw and as_installed(raw, self._settings)
 
     async def _reject(
         self, raw: Manifest, subject: Subject, error: UserError, now: str, seen: Seen | None = None
@@ -139,7 +144,7 @@ class Reconciler:
         """Say in the resource's own status that the operator failed at it; the API server's failures are not its."""
         if isinstance(error, (StatusError, *UNREACHABLE)):
             return
-        raw = await self._cluster.get(LLMServices, key.namespace, key.name)
+        raw = await self._read(key)
         if raw is None:
             return
         subject, now = subject_of(raw), self._clock()
