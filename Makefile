@@ -190,7 +190,7 @@ attack-operator: sync ## 300 LLMServices alone and beside 50 poisoned ones: TURN
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/operator
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),$(call long,5,3)) $(call long,,--services 100 --no-edits)
 attack-sizing: sync ## 100,000 bent model directories: EXAMPLES=100000
-	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,5000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,2000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
 attack-license: sync ## floods at the license server while healthy pods renew, kill -9 under load, half handshakes; on a machine that does nothing else
 	@$(BIN)/python tests/attack/license/floods.py --seconds $(call long,300,15)
 	@$(BIN)/python tests/attack/license/open_floods.py --seconds $(call long,15,5)
