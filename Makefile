@@ -192,9 +192,9 @@ attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_ATTACK_OVERLAYS=$(call long,100000,5000) WINDLASS_ATTACK_INGRESSES=$(call long,100000,5000) WINDLASS_ATTACK_SPECS=$(call long,10000,500) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/admission
 attack-operator: sync ## 300 LLMServices alone and beside 50 poisoned ones: TURNS=5; the operator's ports and objects
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/operator
-	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),$(call long,5,1)) $(call long,,--no-edits)
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),$(call long,5,3)) $(call long,,--services 100 --no-edits)
 attack-sizing: sync ## 100,000 bent model directories: EXAMPLES=100000
-	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,5000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,2000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
 attack-license: sync ## floods at the license server while healthy pods renew, kill -9 under load, half handshakes; on a machine that does nothing else
 	@$(BIN)/python tests/attack/license/floods.py --seconds $(call long,300,15)
 	@$(BIN)/python tests/attack/license/open_floods.py --seconds $(call long,15,5)

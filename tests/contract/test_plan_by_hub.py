@@ -18,6 +18,7 @@ import pytest
 from hub import Hub
 from spec_changes import CONFIG
 from typer.testing import CliRunner
+from windlass.cli import hub_files
 from windlass.cli.main import app
 from windlass.errors import ModelError, UsageError
 
@@ -89,6 +90,13 @@ def test_what_the_hub_does_not_give_is_one_sentence(hub: Hub, monkeypatch: pytes
 )
 def test_wrong_words_are_refused_before_the_hub_is_asked(words: tuple[str, ...], sentence: str) -> None:
     assert sentence in refusal(UsageError, *words)
+
+
+def test_a_file_that_comes_byte_by_byte_ends(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte within its time-out."""
+    monkeypatch.setattr(hub_files, "FILE_S", -1.0)
+    sentence = refusal(ModelError, NAME, "--hub", "huggingface", "--endpoint", hub.url)
+    assert sentence.startswith(f"config.json of {NAME} at main on {hub.url} takes longer than")
 
 
 def test_a_hub_that_does_not_answer_is_named(hub: Hub) -> None:

@@ -40,10 +40,10 @@ class Served:
         self._clients: list[asyncio.StreamWriter] = []
         self._task = asyncio.create_task(self.server.serve())
 
-    async def open(self, tls: ssl.SSLContext | None = None) -> Streams:
+    async def open(self, tls: ssl.SSLContext | None = None, source: str = "127.0.0.1") -> Streams:
         await wait_until_async(lambda: self.server.started)
         where = self.server.servers[0].sockets[0].getsockname()
-        streams = await asyncio.open_connection(*where, ssl=tls)
+        streams = await asyncio.open_connection(*where, ssl=tls, local_addr=(source, 0))
         self._clients.append(streams[1])
         return streams
 

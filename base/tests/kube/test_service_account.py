@@ -10,7 +10,7 @@ import pytest
 from windlass_base.kube import service_account
 from windlass_base.kube.service_account import KubeApi, KubeError
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 @pytest.fixture

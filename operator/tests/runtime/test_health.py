@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from windlass_base.front.beside import SMALL
 from windlass_operator.runtime import health as module
+from windlass_operator.runtime import metrics
 from windlass_operator.runtime.health import METRICS_S, QUEUE_OLD_S, Health, judge, serve
 from windlass_testbed.ports import free_ports
 from windlass_testbed.waiting import HANG_S
@@ -63,7 +64,7 @@ async def test_the_kubelet_hears_that_the_loop_turns(ports):
 async def test_the_metrics_are_beside(ports):
     async with serve(*ports, lambda: WELL):
         answer = await get(ports[1], "/metrics")
-    assert "# TYPE windlass_queue_depth gauge" in answer.text
+    assert f"# TYPE {metrics.QUEUE_OLDEST_SECONDS._name} gauge" in answer.text
     assert answer.headers["content-type"].startswith("text/plain")
 
 

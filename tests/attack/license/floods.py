@@ -179,9 +179,10 @@ def judge(seconds: float, folder: Path) -> list[str]:
     name, most_mib = f"three floods of {seconds:.0f} s", max(memory, again_mib)
     whole = f"{granted} of {GPUS} grants, upload {'uploaded' in events}"
     failed = sum(out.failed.values())
+    renewals = f"renewals' p99, {quiet.quantile_ms(0.99):.0f} ms without floods"
     at_most = partial(record_at_most, __file__)
     aims = {
-        f"p99 {p99:.1f} ms, aimed at {AIM_P99_MS:.0f}": at_most(f"{name}: renewals' p99", AIM_P99_MS, p99, "ms"),
+        f"p99 {p99:.1f} ms, aimed at {AIM_P99_MS:.0f}": at_most(f"{name}: {renewals}", AIM_P99_MS, p99, "ms"),
         f"{failed} renewals failed": at_most(f"{name}: renewals that fail", 0, failed, f"of {len(out.seconds)}"),
         f"memory {most_mib:.0f} MiB": at_most(f"{name}: memory of the license server", AIM_MEMORY_MIB, most_mib, "MiB"),
         f"in the audit {whole}": record(

@@ -2,8 +2,8 @@
 
 The license server and the console hand it to uvicorn. Every state of a connection has a deadline: the TLS handshake and
 the first header, the body, the answer, the pause between two requests. A peer has a number of connections and of
-requests a second (`peers`). When all connections are taken, the one that waits longest without a whole request goes.
-The application never sees what is refused here.
+requests a second (`peers`). When all connections are taken, one that waits without a whole request goes, of an address
+that has many. The application never sees what is refused here.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import json
 import resource
 import ssl
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -22,6 +23,8 @@ from windlass_base.front.peers import Allowance, AllowanceOf, FrontLimits, Peers
 
 SWEEP_S = 0.5
 """How often deadlines are looked at."""
+LOOKED_AT = 64
+"""Connections that are compared when one has to make room: all of a small server's, where probes come in, too."""
 _FILES_KEPT = 128
 """File descriptors for the database, the log, the API server and the listening socket."""
 _FILES_MOST = 65_536
@@ -70,13 +73,18 @@ class Front:
             return False
         if len(self.connections) >= self.limits.connections:
             self.peers.turned_away["total"] += 1
-            longest = next(iter(self.waiting), None)
-            if longest is None:
+            parting = self._parting()
+            if parting is None:
                 self.peers.disconnect(connection.peer)
                 return False
-            longest.leave()
+            parting.leave()
         self.connections.add(connection)
         return True
+
+    def _parting(self) -> "GuardedProtocol | None":
+        """The connection that makes room: of those that wait longest, the first of the address that has the most."""
+        longest = islice(self.waiting, LOOKED_AT)
+        return max(longest, key=lambda one: self.peers.connections(one.peer), default=None)
 
     def forget(self, connection: "GuardedProtocol") -> None:
         """The connection is closed."""

@@ -87,6 +87,11 @@ class Peers:
         if (known := self._known.get(peer)) is not None:
             known.connections -= 1
 
+    def connections(self, peer: str) -> int:
+        """How many connections a peer has."""
+        known = self._known.get(peer)
+        return known.connections if known else 0
+
     def request(self, peer: str, now_s: float, cost: float = 1.0) -> bool:
         """Count a request; False when the peer asks too fast."""
         return self._spend(self._peer(peer, now_s), now_s, cost)

@@ -7,6 +7,7 @@ are those of the operator's downloads.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +28,8 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,96}(/[A-Za-z0-9._-]{1,96})?")
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 FILES = (CONFIG, *SIDE_QUANTIZATION, INDEX)
 TIMEOUT_S = 20.0
+FILE_S = 120.0
+"""For a whole file; the time-out bounds each step of it."""
 NOT_THERE, NOT_ALLOWED = (404, 410), (401, 403)
 
 
@@ -128,9 +131,11 @@ def _content(http: httpx.Client, model: OnHub, file: str) -> bytes | None:
                 "may read it"
             )
         answer.raise_for_status()
-        content = bytearray()
+        content, end_s = bytearray(), time.monotonic() + FILE_S
         for piece in answer.iter_bytes():
             content += piece
+            if time.monotonic() > end_s:
+                raise ModelError(f"{file} of {model.words} takes longer than {FILE_S:.0f} s; name a faster hub")
             if len(content) > INDEX_BYTES_MAX:
                 raise ModelError(f"{file} of {model.words} is larger than {INDEX_BYTES_MAX >> 20} MiB; it is not read")
         return bytes(content)

@@ -13,8 +13,9 @@ from windlass_testbed.waiting import wait_until
 
 PROBE_S = 1.0
 """Seconds that a probe may take during an attack."""
-EVERY_S = 0.1
-LEAST = 20
+EVERY_S = 0.25
+"""Below the rate that the operator's ports have for an address."""
+LEAST = 12
 """Answers before the watch ends: an attack's effect may come after its beginning."""
 
 
