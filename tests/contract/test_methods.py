@@ -35,7 +35,7 @@ from windlass_sizing.quantization.methods import ACCEPTED, METHODS, NAMES, READE
 DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}
 PLAIN = "Llama-3.2-1B"
-LARGE_GIB = 2000.0  # of a card, so that memory refuses nothing
+LARGE_GIB = 20000.0  # of a card, so that memory refuses nothing
 CPU = "CPU"
 UNKNOWN = "Custom-X"
 # One card of each compute capability.

@@ -87,6 +87,8 @@ REPEATS_MAX = 6  # a name of 40 characters is tried in 40^6/6! ways at most, som
 PATTERNS_MAX = 4096  # the longest published lists have some hundreds, their layers' numbers taken out
 PATTERN_LENGTH_MAX = 512
 FIRST = "layers.0."
+BEFORE = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transformer|llm)\.)+")
+"""Names of the parts around a decoder, in the paths that lists give."""
 PREFIXES = ("model.", "model.language_model.", "")
 """Before the names here, in those that an expression may speak of from their beginning."""
 EVERY = -1  # a pattern that names no layer means all of them
@@ -187,7 +189,7 @@ def _compiled(pattern: str) -> Matcher:
     """Whether a pattern names a module's path; a broken or costly expression names none."""
     if pattern.startswith("re:"):
         return _expression(pattern[3:])
-    first, *others = pattern.removeprefix("model.").removeprefix("language_model.").split("*")
+    first, *others = BEFORE.sub("", pattern).split("*")
     if others:
         return lambda name: _in_turn((first, *others), name)
     whole = re.compile(rf"(?:^|\.){re.escape(first)}(?:\.|$)")

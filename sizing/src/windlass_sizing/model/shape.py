@@ -171,7 +171,9 @@ def _layer_extra(settings: Settings, hidden: int) -> int:
     """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3)."""
     streams = settings.number("hc_mult") or 0
     residuals = 4 * hidden if settings.number("attn_res_block_size") else 0
-    return residuals + 2 * hidden * ((settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams)
+    return residuals + 2 * hidden * (
+        (settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams
+    )
 
 
 def _beside(settings: Settings, row: Architecture, hidden: int) -> int:
