@@ -174,10 +174,12 @@ def test_a_spread_of_the_same_keys_lays_over_ours():
 
 
 def test_a_key_twice_in_the_wish_is_left_for_the_api_server_to_refuse():
-    """One of them would else be lost without a word."""
+    """One of them would else be lost without a word. What the operator has in that list stays."""
     twice = [{"containerPort": 9000, "name": "a"}, {"containerPort": 9000, "name": "b", "protocol": "TCP"}]
-    (server,) = laid_over(POD, in_server(ports=twice))["containers"]
+    mounts = [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/a"}]
+    (server,) = laid_over(POD, in_server(ports=twice, volumeMounts=mounts))["containers"]
     assert server["ports"] == twice
+    assert server["volumeMounts"] == [*POD["containers"][0]["volumeMounts"], *mounts]
 
 
 def test_every_container_keeps_our_security_context():

@@ -22,14 +22,15 @@ def by_key(rows: Iterable[Any], fields: Mapping[str, object]) -> Keyed | None:
     """The rows by their key; None where one lacks a field of it, or two have the same: no list that can be merged."""
     keyed: Keyed = {}
     for row in rows:
-        key = _key(row, fields)
+        key = key_of(row, fields)
         if key is None or key in keyed:
             return None
         keyed[key] = row
     return keyed
 
 
-def _key(row: object, fields: Mapping[str, object]) -> tuple[object, ...] | None:
+def key_of(row: object, fields: Mapping[str, object]) -> tuple[object, ...] | None:
+    """A row's key; None for what cannot have one."""
     if not isinstance(row, Mapping):
         return None
     key = tuple(row.get(field, default) for field, default in fields.items())

@@ -14,7 +14,7 @@ from typing import Any
 from windlass_api.crd.pod_template import PodTemplateSpec
 
 from windlass_operator.manifests.allowed import POD_ANNOTATIONS, refused
-from windlass_operator.manifests.lists import by_key, key_fields
+from windlass_operator.manifests.lists import key_fields, key_of
 from windlass_operator.manifests.metadata import Manifest, container_security
 from windlass_operator.manifests.sources import ADAPTER, BASE, DRAFT
 from windlass_operator.manifests.volume import MODEL_PATH, VOLUME_NAME
@@ -125,10 +125,20 @@ def _merged(above: str, field: str, ours: object, value: object) -> object:
 
 
 def _merge_rows(field: str, fields: Mapping[str, object], ours: list[Any], wished: list[Any]) -> list[Any]:
-    rows, wishes = by_key(ours, fields), by_key(wished, fields)
-    if rows is None or wishes is None:
+    """Ours, each with the wish of its key laid over it, and the other wishes; a key's second wish stays a row.
+
+    The API server refuses that one by its key, where merging would lose it without a word.
+    """
+    rows, keys = {key_of(row, fields): row for row in ours}, [key_of(row, fields) for row in wished]
+    if None in keys or None in rows:
         return wished  # the API server tells what is wrong with it
-    return list({**rows, **{key: _merge(rows.get(key, {}), row, field) for key, row in wishes.items()}}.values())
+    again = []
+    for index, (key, row) in enumerate(zip(keys, wished, strict=True)):
+        if key in keys[:index]:
+            again.append(row)
+        else:
+            rows[key] = _merge(rows.get(key, {}), row, field)
+    return [*rows.values(), *again]
 
 
 def _secured(merged: Manifest, pod: Manifest) -> Manifest:
