@@ -5,7 +5,8 @@
 # Expected: JSON Schema (draft 2019-09 and later) applies all keywords of a schema; or an error for what is not supported.
 # Why users care: "at least one of these fields" is written as an anyOf of "required" lists next to the properties. Such a
 #   tool's arguments are then not bound to its schema, though the request asked for that and was accepted: a number where
-#   an object is due breaks the caller, and an invented property name is taken for a real one. Reported to the project as its issue 858.
+#   an object is due breaks the caller, and an invented property name is taken for a real one.
+#   Reported to the project as its issue 858.
 # Seen with: xgrammar 0.2.9; jsonschema 4.26.0 says what fulfils the schema.
 # Exits 1 when the behaviour is another one. (xgrammar needs torch, which is most of the time and of the 5 GiB of disk.)
 set -euo pipefail
