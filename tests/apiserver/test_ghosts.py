@@ -17,6 +17,8 @@ from windlass_testbed.waiting import HANG_S, wait_until
 pytestmark = pytest.mark.apiserver
 
 CRD_FILE = Path(__file__).parents[2] / "crds" / "llmservices.serving.windlass.dev.yaml"
+LOOK_S = 0.2
+"""The operator answers an address ten times a second."""
 
 
 def a_service(name: str) -> dict[str, object]:
@@ -66,14 +68,14 @@ def test_a_service_deleted_in_the_gap_is_forgotten(tmp_path, plane, operator, lo
             running = operator(server.kubeconfig, port)
             for name in ("stays", "goes"):
                 assert not server.apply(a_service(name)).returncode
-            wait_until(lambda: services(port) == 2, "the operator knows both")
+            wait_until(lambda: services(port) == 2, "the operator knows both", look_s=LOOK_S)
         with plane.running_apiserver(tmp_path / "other", etcd_url) as other:
             other.kubectl("delete", "llmservice", "goes")
             other.kubectl("annotate", "llmservice", "stays", "changed=meanwhile")
             compact(etcd_url)
         with plane.running_apiserver(tmp_path, etcd_url, port=api_port):
             begun = time.monotonic()
-            wait_until(lambda: services(port) == 1, "the end of the ghost")
+            wait_until(lambda: services(port) == 1, "the end of the ghost", look_s=LOOK_S)
             seconds = time.monotonic() - begun
             assert running.poll() is None
     assert "the watch of LLMService begins anew: too old resource version" in log.read_text()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from contextlib import suppress
 
 import pytest
 from windlass_base.front.peers import FrontLimits
@@ -11,7 +13,7 @@ from windlass_base.front.peers import FrontLimits
 pytestmark = pytest.mark.simulated_time
 AT_ONCE = 4
 LIMITS = FrontLimits(requests_per_s=0.001, requests_at_once=AT_ONCE, head_bytes=1024, body_bytes=1024)
-"""A connection takes one, so three requests are left."""
+"""A connection takes one, which counts for its first request."""
 PLAIN = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HELD = b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n"
 LONG = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 2000 + b"\r\n\r\n"
@@ -40,9 +42,23 @@ async def test_requests_beyond_the_rate_are_refused_behind_the_answers(serve, fi
     streams[1].write(first + PLAIN * 50)
     served.let.set()
     received = await served.rest_of(streams)
-    assert statuses(received) == [200, 200, 200, 429]
+    assert statuses(received) == [200, 200, 200, 200, 429]
     assert json.loads(received.rpartition(b"\r\n\r\n")[2])["reason"] == "TooManyRequests"
     assert served.front.peers.turned_away["rate"] == 1
+
+
+async def test_an_address_that_opens_a_connection_for_each_request_is_answered_at_the_rate(serve):
+    """And not never, where it asks ten times as often: a probe behind the same address still gets its answer."""
+    rate, at_once, asked = 10, 5, 200
+    served = serve(FrontLimits(requests_per_s=rate, requests_at_once=at_once))
+    answered = 0
+    for _ in range(asked):
+        streams = await served.open()
+        with suppress(ConnectionError):
+            streams[1].write(PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        answered += (await served.rest_of(streams)).startswith(b"HTTP/1.1 200 ")
+        await asyncio.sleep(1 / rate / 10)
+    assert at_once + asked / 10 - 2 <= answered <= at_once + asked / 10 + 2
 
 
 @pytest.mark.parametrize(
@@ -86,8 +102,8 @@ async def test_a_broken_body_ends_the_connection(serve):
 
 @pytest.mark.parametrize("target", ["/costly", "/costly?a=b", "/c%6fstly", "http://a/costly"])
 async def test_a_costly_request_takes_more_of_the_rate(serve, target):
-    """However its path is written: three requests' worth are left, and it takes them all."""
+    """However its path is written: it takes three of four requests' worth, the connection's included."""
     served = serve(LIMITS)
     streams = await served.open()
-    streams[1].write(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode() + PLAIN)
-    assert statuses(await served.rest_of(streams)) == [200, 429]
+    streams[1].write(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode() + PLAIN * 2)
+    assert statuses(await served.rest_of(streams)) == [200, 200, 429]

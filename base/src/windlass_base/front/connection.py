@@ -115,6 +115,9 @@ class GuardedProtocol(LateTls, HttpToolsProtocol):
         self._refusal = b""
         """To be sent as soon as no answer is under way."""
         self._allowance = self.front.allowance_of(b"")
+        self._prepaid = 1.0
+        """What the connection took of its peer's rate counts for its first request: whoever opens one for each request
+        and too many of them is answered at the rate, not never."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or close it without a word; after its TLS handshake it is taken already."""
@@ -160,7 +163,8 @@ class GuardedProtocol(LateTls, HttpToolsProtocol):
         if self._refused:  # an earlier request of the same piece
             return
         allowance = self.front.allowance_of(_path(self.url))
-        if not self.front.peers.request(self.peer, self.loop.time(), allowance.cost):
+        cost, self._prepaid = max(0.0, allowance.cost - self._prepaid), 0.0
+        if not self.front.peers.request(self.peer, self.loop.time(), cost):
             self._refuse(429, "this address asks too often; ask again in a second")
         elif _size(self.url, self.headers) > self.front.limits.head_bytes:  # it came in one piece
             self._refuse_head()
