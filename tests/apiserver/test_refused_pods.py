@@ -33,7 +33,7 @@ def a_service(**spec: object) -> LLMService:
 
 
 def answer(apiserver, namespace: str, template: dict) -> str:
-    """What the API server says of a pod of this template; empty when it takes it."""
+    """The API server's refusal of a pod of this template; empty when it takes it."""
     named = {"serviceAccountName": "default", **template["spec"]}  # as the plug-in ServiceAccount does, which is off
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **template["metadata"]}, "spec": named}
     done = apiserver.kubectl(

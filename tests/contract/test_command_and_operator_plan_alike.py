@@ -1,4 +1,4 @@
-"""What both the operator and `windlass plan` refuse or know, in one case each; and remedies that can be followed."""
+"""Cases that the operator and `windlass plan` judge alike; and remedies that can be followed."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ async def test_an_address_that_opens_a_connection_for_each_request_is_answered_a
         with suppress(ConnectionError):
             streams[1].write(PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answered += (await served.rest_of(streams)).startswith(b"HTTP/1.1 200 ")
-        await asyncio.sleep(1 / rate / 10)
+        await asyncio.sleep(1 / rate / 10)  # clock: simulated
     assert at_once + asked / 10 - 2 <= answered <= at_once + asked / 10 + 2
 
 

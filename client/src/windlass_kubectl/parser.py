@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = Whole(
         prog=PROGRAM,
-        description="Look at LLMServices, preview their plans, read logs, talk to them, report bugs, license GPUs.",
+        description="Create LLMServices, look at them, preview plans, read logs, chat, report bugs, license GPUs.",
         epilog=_examples(
             ("kubectl windlass status", "all services of the namespace"),
             ("kubectl windlass plan -f service.yaml --model ./qwen2-7b", "what would be planned, before anything runs"),
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     top.set_defaults(context=None, namespace=None, kubeconfig=None, output="text")
     top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
-    for add in (_status, _plan, _logs, _chat, _bench, _usage, _report, _license, _completion):
+    for add in (_create, _status, _plan, _logs, _chat, _bench, _usage, _report, _license, _completion):
         add(commands)
     return top
 
@@ -102,6 +102,41 @@ def _command(commands: Commands, name: str, words: str, examples: Iterable[tuple
 
 def _examples(*rows: tuple[str, str]) -> str:
     return "examples:\n" + "\n".join(f"  {command}\n      {meaning}" for command, meaning in rows)
+
+
+def _create(commands: Commands) -> None:
+    one = _command(
+        commands,
+        "create",
+        "serve a model of a hub or of a claim, and follow it until it answers",
+        (
+            ("kubectl windlass create qwen --model hf://Qwen/Qwen2.5-7B-Instruct", "with a new claim of 50Gi"),
+            ("kubectl windlass create qwen --model pvc://models/qwen2-7b", "a directory of a claim that is there"),
+            ("kubectl windlass create qwen --model hf://Qwen/Qwen2.5-7B-Instruct --dry-run", "print the manifests"),
+        ),
+    )
+    one.add_argument("name", metavar="NAME", help="the service's name")
+    one.add_argument(
+        "--model",
+        required=True,
+        metavar="ADDRESS",
+        help="hf://OWNER/NAME of Hugging Face, ms://OWNER/NAME of ModelScope, each perhaps with @REVISION, "
+        "or pvc://CLAIM/PATH",
+    )
+    one.add_argument("--size", metavar="QUANTITY", help="of the new claim, as 50Gi (default: 50Gi)")
+    one.add_argument("--storage-class", metavar="NAME", help="of the new claim (default: the cluster's)")
+    one.add_argument(
+        "--access-mode",
+        choices=("ReadWriteOnce", "ReadWriteMany"),
+        help="of the new claim; ReadWriteMany serves from several nodes (default: ReadWriteOnce)",
+    )
+    one.add_argument("--gpus", type=int, metavar="N", help="GPUs of a replica; 0 serves on CPUs (default: as planned)")
+    one.add_argument("--max-model-len", type=int, metavar="N", help="context in tokens (default: as planned)")
+    one.add_argument(
+        "--dry-run", action="store_true", help="print the manifests, as YAML or by -o json, and make nothing"
+    )
+    one.add_argument("--no-wait", action="store_true", help="return as soon as the service is made")
+    one.add_argument("--timeout-s", type=int, default=1800, metavar="S", help="seconds to follow it (default: 1800)")
 
 
 def _status(commands: Commands) -> None:

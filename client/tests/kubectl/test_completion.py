@@ -28,7 +28,7 @@ class Known(Cluster):
 ROWS = {
     "commands": (
         [""],
-        ["status", "plan", "logs", "chat", "bench", "usage", "report", "license", "completion"],
+        ["create", "status", "plan", "logs", "chat", "bench", "usage", "report", "license", "completion"],
         NO_FILES,
     ),
     "actions of a command": (["license", ""], ["init", "status", "renew", "add-gpus"], NO_FILES),

@@ -135,7 +135,7 @@ async def test_an_api_server_that_is_down_ends_the_leadership(cluster):
 
 
 async def test_a_deleted_lease_stays_its_holders(cluster):
-    """Whoever deletes it: the holder makes it anew, and at no moment two may write."""
+    """The holder makes it anew, whoever deletes it, and at no moment two may write."""
     server, clock, one, two = cluster
     await one.attempt()
     await two.attempt()

@@ -78,7 +78,7 @@ def test_pillows_own_bound_is_a_refusal(monkeypatch):
 
 
 def test_the_formats_are_the_engines(monkeypatch):
-    """What the engine does not open has no pixels."""
+    """An image that the engine does not open has no pixels."""
     loader = type(sys)(pixels.LOADER)
     loader.ALLOWED_IMAGE_FORMATS = ("JPEG",)
     monkeypatch.setitem(sys.modules, pixels.LOADER, loader)

@@ -68,7 +68,7 @@ def test_each_request_is_compiled_by_its_own_backend_and_each_is_built_once() ->
 
 @pytest.mark.parametrize("first", ["xgrammar", "guidance"])
 def test_a_backend_whose_masks_do_not_fit_the_vocabulary_is_refused(first: str) -> None:
-    """Whoever asks first; the step's mask is never made by it."""
+    """The order of requests is no matter; the step's mask is never made by it."""
     manager = Manager({"guidance": 5})
     manager.gate.set_result(None)
     requests = {name: request_for(name) for name in (first, "xgrammar", "guidance")}

@@ -147,7 +147,7 @@ class TestAnswers:
     )
     @pytest.mark.parametrize("choice", ["auto", "required"])
     def test_a_tool_that_xgrammar_cannot_keep_is_refused_only_where_it_is_strict(self, http, function, status, choice):
-        """It stands beside one that is kept."""
+        """Beside a tool that is kept."""
         functions = ({"name": "weigh", **function}, {"name": "find", "parameters": PERSON})
         tools = [{"type": "function", "function": one} for one in functions]
         answer = chat(http, tools=tools, tool_choice=choice, max_tokens=200)

@@ -17,7 +17,7 @@ FORMATS = {None: "auto", 8: "fp8", 4.5: "nvfp4"}
 
 @pytest.fixture(scope="module")
 def found(engine: Any) -> dict[str, Any]:
-    """What the engine's functions say of every case."""
+    """The verdict of the engine's functions on every case."""
     return engine.result("/repo/tests/engine/models/print_rules.py", timeout_s=300)
 
 

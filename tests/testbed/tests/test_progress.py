@@ -1,4 +1,4 @@
-"""What the test cluster says while it works for minutes."""
+"""Progress of work that takes minutes."""
 
 import pytest
 from windlass_testbed.process import Progress

@@ -64,7 +64,7 @@ def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
 
 
 def _nodes_of(service: LLMService) -> dict[str, Any]:
-    """What the pod template says of nodes: left out where it says nothing, as records of older operators have it."""
+    """Terms of the pod template about nodes: left out where it says nothing, as records of older operators have it."""
     piece = service.spec.pod_template.spec.to_piece()
     said = {
         "affinity": required_affinity(service.spec),

@@ -116,8 +116,8 @@ class GuardedProtocol(LateTls, HttpToolsProtocol):
         """To be sent as soon as no answer is under way."""
         self._allowance = self.front.allowance_of(b"")
         self._prepaid = 1.0
-        """What the connection took of its peer's rate counts for its first request: whoever opens one for each request
-        and too many of them is answered at the rate, not never."""
+        """The connection's share of its peer's rate counts for its first request: an address that opens one for each
+        request, and too many of them, is answered at the rate, not never."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or close it without a word; after its TLS handshake it is taken already."""

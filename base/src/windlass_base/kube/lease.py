@@ -60,7 +60,7 @@ class Seen:
 
 
 def decide(seen: Seen | None, me: str, now: float) -> Act:
-    """What the replica `me` does; `seen` is None where no Lease was ever read."""
+    """The next step of the replica `me`; `seen` is None where no Lease was ever read."""
     if seen is None or not seen.holder:
         return Act.TAKE
     if seen.holder == me:

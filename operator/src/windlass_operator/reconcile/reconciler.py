@@ -309,7 +309,7 @@ class Reconciler:
                 return
 
     def _remember_waiting(self, key: Key, status: Mapping[str, Any]) -> None:
-        """Those that wait for GPUs, or for nodes to be as they ask, are looked at when a node changes."""
+        """Services that wait for GPUs, or for nodes to be as they ask, are looked at when a node changes."""
         progressing = c.find(status["conditions"], c.PROGRESSING) or {}
         if progressing.get("reason") in NODE_REASONS:
             self.waiting_for_gpus.add(key)

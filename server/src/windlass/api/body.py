@@ -44,7 +44,7 @@ class Body:
     raw: bytes
     model: str = ""
     bindings: tuple[str, ...] = ()
-    """Those of BINDING that the request fills: its answer is bound to a schema, a grammar or a tool's arguments."""
+    """Fields of BINDING that the request fills: its answer is bound to a schema, a grammar or a tool's arguments."""
     fetches: bool = False
     """It names media on another host."""
     hides_usage: bool = False

@@ -38,7 +38,7 @@ class ApiSettings:
     """Numbers, strings, lists and objects of a body."""
     max_json_depth: int = 64
     max_image_pixels: int = 256 * 1024**2
-    """What the images inside a body may declare together: 768 MiB as the engine decodes them."""
+    """Pixels that the images inside a body may declare together: 768 MiB as the engine decodes them."""
     max_bodies_bytes: int = 256 * 1024**2
     """What all bodies that are being read or answered hold together; four of the largest at least, and two for each of
     several API processes."""

@@ -104,7 +104,7 @@ def _quantization_of_files(directory: Path) -> str | None:
 
 
 def _weights_problem(directory: Path) -> str:
-    """What inspection says of weight files that are missing or not whole; where there are none, the engine tells."""
+    """Inspection's sentence on weight files that are missing or not whole; where there are none, the engine tells."""
     try:
         read_weights(directory)
     except CheckpointError as error:

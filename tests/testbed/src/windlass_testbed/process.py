@@ -38,7 +38,7 @@ HINTS: tuple[Hint, ...] = (
 
 
 class Progress:
-    """What this program says while it works: its lines, and what it is at whenever a minute passes without one."""
+    """Lines about work of minutes, and a reminder of what is under way when a minute passes without one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

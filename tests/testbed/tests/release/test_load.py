@@ -41,7 +41,7 @@ def load(bundle: Path) -> subprocess.CompletedProcess[str]:
 
 
 def asked(bundle: Path) -> list[str]:
-    """What was asked of the registry."""
+    """Requests that the registry got."""
     file = bundle / "asked.txt"
     return file.read_text().splitlines() if file.exists() else []
 

@@ -1,0 +1,176 @@
+"""`kubectl windlass create`: from a model's name on a hub, or its place on a claim, to a service that answers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass_api.crd.v1alpha1 import API_VERSION, KIND
+from windlass_base.kube.errors import AlreadyExistsError, NotFoundError
+from windlass_client import paths
+from windlass_client.values import LLMService
+
+from windlass_kubectl.errors import WrongOptionError
+from windlass_kubectl.output import emit
+from windlass_kubectl.parser import FAILED, OK
+from windlass_kubectl.session import Session
+
+HUBS = {"hf": "huggingface", "ms": "modelscope"}
+CLAIM = "pvc"
+SERVING_USER = 10001
+"""The user of the serving image, as whose group a new volume is written."""
+READY = "Ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model is: on a hub, or on a claim."""
+
+    scheme: str
+    place: str
+    """OWNER/NAME, or the claim."""
+    rest: str
+    """The revision on the hub, or the path on the claim; may be empty."""
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Before a login: the model's address can be read."""
+    options.source = source_of(options.model)
+    if options.source.scheme == CLAIM and (options.size or options.storage_class or options.access_mode):
+        raise WrongOptionError(
+            "--size, --storage-class and --access-mode are of a new claim; leave them out for the claim of pvc://"
+        )
+
+
+def source_of(text: str) -> Source:
+    """The address of a model; WrongOptionError names the forms."""
+    scheme, mark, rest = text.partition("://")
+    rest = rest.strip("/")
+    if mark and scheme in HUBS:
+        name, _, revision = rest.partition("@")
+        if name.count("/") == 1 and all(name.split("/")):
+            return Source(scheme, name, revision)
+    elif mark and scheme == CLAIM and rest:
+        claim, _, path = rest.partition("/")
+        return Source(CLAIM, claim, path)
+    raise WrongOptionError(
+        f"--model {text} is no address of a model; write hf://OWNER/NAME or ms://OWNER/NAME, perhaps with @REVISION, "
+        "or pvc://CLAIM/PATH"
+    )
+
+
+def manifests(name: str, source: Source, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The service, and before it the claim that a model of a hub is downloaded to."""
+    engine = {"maxModelLen": options.max_model_len} if options.max_model_len else {}
+    spec: dict[str, Any] = {"model": _model(name, source)}
+    spec |= {"engine": engine} if engine else {}
+    spec |= {"resources": {"gpus": options.gpus}} if options.gpus is not None else {}
+    service = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+    return [service] if source.scheme == CLAIM else [_claim(name, options), service]
+
+
+def _model(name: str, source: Source) -> dict[str, Any]:
+    if source.scheme == CLAIM:
+        inside = {"path": source.rest} if source.rest else {}
+        return {"id": source.rest.rpartition("/")[2] or name, "source": {"pvc": {"claimName": source.place, **inside}}}
+    model = source.place.partition("/")[2]
+    download = {"hub": HUBS[source.scheme], "name": source.place, "fsGroup": SERVING_USER}
+    return {
+        "id": model,
+        "source": {"pvc": {"claimName": _claim_name(name), "path": model.lower()}},
+        "download": download | ({"revision": source.rest} if source.rest else {}),
+    }
+
+
+def _claim_name(name: str) -> str:
+    return f"{name}-model"
+
+
+def _claim(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "accessModes": [options.access_mode or "ReadWriteOnce"],
+        "resources": {"requests": {"storage": options.size or "50Gi"}},
+    }
+    spec |= {"storageClassName": options.storage_class} if options.storage_class else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": _claim_name(name)},
+        "spec": spec,
+    }
+
+
+async def run(session: Session) -> int:
+    """Ask the API server whether it takes the service, make the claim and the service, and follow it until Ready."""
+    options = session.options
+    *claims, service = manifests(options.name, options.source, options)
+    if options.dry_run:
+        await session.client.create(service, dry_run=True)
+        _show(session, [*claims, service])
+        return OK.code
+    await session.client.create(service, dry_run=True)  # a claim without its service would be left behind
+    for claim in claims:
+        await _create_claim(session, claim)
+    made = await session.client.create(service)
+    if not session.is_text:
+        session.emit(made.model_dump(mode="json", by_alias=True, exclude_none=True))
+    else:
+        session.say(f"llmservice {session.namespace}/{options.name} created")
+    if options.no_wait:
+        return OK.code
+    return await _follow(session)
+
+
+def _show(session: Session, documents: list[dict[str, Any]]) -> None:
+    """The manifests as they would be applied: YAML, or a list as JSON."""
+    if session.options.output == "json":
+        session.emit({"apiVersion": "v1", "kind": "List", "items": documents})
+    else:
+        for document in documents:
+            session.data(emit(document, "yaml"))
+
+
+async def _create_claim(session: Session, claim: Mapping[str, Any]) -> None:
+    name = claim["metadata"]["name"]
+    what = f"persistentvolumeclaim {session.namespace}/{name}"
+    try:
+        await session.client.api.call(
+            "POST", paths.core(session.namespace, "persistentvolumeclaims"), what, body=dict(claim)
+        )
+    except AlreadyExistsError:
+        session.note(f"{what} is there already and stays as it is")
+    else:
+        session.note(f"{what} created")
+
+
+async def _follow(session: Session) -> int:
+    """Say each change of the condition Ready; 1 when the time is over before it is true."""
+    name, limit_s = session.options.name, session.options.timeout_s
+    line = ""
+    try:
+        async with asyncio.timeout(limit_s):
+            async for event in session.client.watch(name=name):
+                if event.type == "DELETED":
+                    raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
+                is_ready, text = state_of(event.service)
+                if text and text != line:
+                    session.note(text)
+                    line = text
+                if is_ready:
+                    session.note(f'ask it: kubectl windlass chat {name} "What are you?"')
+                    return OK.code
+    except TimeoutError:
+        session.note(f"not ready after {limit_s} s; kubectl windlass status {name} says more, and the service goes on")
+    return FAILED.code
+
+
+def state_of(service: LLMService) -> tuple[bool, str]:
+    """Whether a service is ready for the spec that it has now, and its condition in a line."""
+    rows = service.status.conditions if service.status else []
+    found = next((row for row in rows if row.type == READY), None)
+    if found is None or found.observed_generation != service.metadata.generation:
+        return False, ""
+    return found.status == "True", f"{found.reason}: {found.message}".rstrip(": ")
