@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -19,6 +18,7 @@ from windlass_deepspeed.errors import UsageError
 from windlass_deepspeed.flags import resolve
 from windlass_deepspeed.supervise import enough, shown
 from windlass_operator.status import facts as operator
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "models" / "demo"
@@ -96,12 +96,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "last").touch()
     said = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "WINDLASS_TERMINATION_LOG": str(tmp_path / "last")}
     return {**os.environ, **said, "WINDLASS_FACTS_PORT": str(free_port()), "WINDLASS_SERVICE": "qwen"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def command(*words: str) -> list[str]:

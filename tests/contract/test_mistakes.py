@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import socket
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from windlass import errors
 from windlass.cli import main
 from windlass_kubectl.parser import EXIT_CODES as PLUGIN_CODES
 from windlass_license.cli import EXIT_CODES as LICENSE_CODES
+from windlass_testbed.ports import free_port
 
 PAGE = Path(__file__).parents[2] / "docs/reference/mistakes.md"
 HEAD = """\
@@ -170,9 +170,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
         for name in ("WINDLASS_ENGINE", "MODEL", "MODEL_PATH", "KUBECONFIG"):
             changed.delenv(name, raising=False)
         changed.setenv("WINDLASS_TERMINATION_LOG", str(folder / "words"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            changed.setenv("WINDLASS_FACTS_PORT", str(free.getsockname()[1]))
+        changed.setenv("WINDLASS_FACTS_PORT", str(free_port()))
         return {line: ended(line) for line in MISTAKES}
 
 

@@ -29,6 +29,7 @@ from windlass.license.client import LeaseClient
 from windlass.license.hold import Lease
 from windlass.license.keeper import LicenseFacts, LicenseKeeper, keeper
 from windlass.license.model import Granted, Holder, Refused, Unreachable
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import HANG_S, wait_until, wait_until_async
 
 PROGRAM = shutil.which("windlass-license", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -49,9 +50,7 @@ class Shop:
 
     def __init__(self, folder: Path, *more: str | Path, scheme: str = "http") -> None:
         self.folder, self.more = folder, more
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.trust: ssl.SSLContext | None = None
         self.ttl_s = TTL_S

@@ -1,6 +1,5 @@
 """A real Ray cluster of two members on this machine. `make test-ray` brings the package `ray`."""
 
-import socket
 import subprocess
 import sys
 import time
@@ -9,16 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from windlass_testbed.ports import free_port
 
 pytestmark = pytest.mark.timeout(900)
 LIMIT_S = 600
 MEMBER = Path(__file__).with_name("ray_member.py")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -123,24 +123,6 @@ async def test_a_settled_look_writes_nothing(world):
     assert world.cluster.writes == []
 
 
-async def test_an_installation_without_licenses_asks_for_none(world):
-    """Whatever the spec says; the pods are as those of a service that needs none, and the switch replaces them."""
-
-    def template():
-        return world.cluster.one("Deployment", "qwen")["spec"]["template"]
-
-    world.cluster.put("Node", a_node())
-    await world.planned(license={"required": False, "addresses": ["http://ls"]})
-    without = template()
-    await world.planned(license={"required": True, "addresses": ["http://ls"]})
-    assert template() != without
-    world.reconciler = world.another_operator(license_required=False)
-    await world.look()
-    assert template() == without
-    licensed = c.find(world.cluster.one("LLMService", "qwen")["status"]["conditions"], "Licensed")
-    assert (licensed["status"], licensed["reason"]) == ("True", "LicenseNotRequired")
-
-
 async def test_the_writes_of_one_service_s_life(world):
     """From nothing to Running: four objects, a status for each word of STATUS, two Events that tell all of it."""
     world.cluster.put("Node", a_node())

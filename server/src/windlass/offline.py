@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
     from windlass.launch.model import LaunchPlan
 
-SERVERS_OWN = ("lora-modules", "port", "worker-num", "shutdown-timeout", "tool-call-parser", "enable-auto-tool-choice")
+SERVERS_OWN = (
+    *("lora-modules", "port", "worker-num", "shutdown-timeout", "tool-call-parser", "enable-auto-tool-choice"),
+    "enable-offline-docs",
+)
 """Rows of the engine's server that its offline class does not take."""
 UNPARSED = ("--enable-auto-tool-choice=false", "--reasoning-parser=none")
 """Outputs are texts here, so no parser is looked for; an option of the caller comes later and wins."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 from windlass.cli.main import app
 from windlass.cli.table import plain
 from windlass.launch.flags import FLAGS
+from windlass_testbed.ports import free_port
 
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -27,10 +27,7 @@ CONFIG = {
 
 
 def windlass(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    variables = {"PATH": os.environ["PATH"], "HOME": "/tmp", "WINDLASS_FACTS_PORT": str(port), **environment}
+    variables = {"PATH": os.environ["PATH"], "HOME": "/tmp", "WINDLASS_FACTS_PORT": str(free_port()), **environment}
     command = [sys.executable, "-m", "windlass.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
 
@@ -44,7 +41,8 @@ def model(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "code", "reason", "said"),
     [
-        (("--dtype", "int3"), 2, "BadFlag", 'windlass: --dtype is "int3"; choose one of auto'),
+        (("--model", "{model}", "--dtype", "int3"), 2, "BadFlag", 'windlass: --dtype is "int3"; choose one of auto'),
+        (("--model", "{model}", "stray"), 2, "BadFlag", 'windlass: "stray" belongs to no flag'),
         (("--model", "/nope"), 3, "ModelMissing", "windlass: model directory /nope is not there; mount the model"),
     ],
 )
@@ -53,7 +51,8 @@ def test_run_that_cannot_start(
 ) -> None:
     """One sentence, the right exit code, and the same for Kubernetes."""
     log = tmp_path / "termination"
-    result = windlass("run", str(model), *words, WINDLASS_TERMINATION_LOG=str(log))
+    named = [word.replace("{model}", str(model)) for word in words]
+    result = windlass("run", *named, WINDLASS_TERMINATION_LOG=str(log))
     assert (code, "") == (result.returncode, result.stdout)
     assert [said] == [line[: len(said)] for line in result.stderr.splitlines()]
     assert (reason, code) == tuple(json.loads(log.read_text())[name] for name in ("reason", "exitCode"))

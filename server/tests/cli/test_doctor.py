@@ -1,7 +1,6 @@
 """`windlass doctor` from outside: table, JSON and exit code."""
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,14 @@ from typer.testing import CliRunner
 from windlass.cli.doctor import split_output
 from windlass.cli.main import app
 from windlass.errors import UsageError
+from windlass_testbed.ports import free_port
 
 MODEL = str(Path(__file__).parents[3] / "models" / "demo")
 
 
 @pytest.fixture(autouse=True)
 def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("WINDLASS_FACTS_PORT", str(free.getsockname()[1]))
+    monkeypatch.setenv("WINDLASS_FACTS_PORT", str(free_port()))
     monkeypatch.setenv("WINDLASS_ENGINE", "cpu")
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
     monkeypatch.setattr("windlass.launch.probe.engine_version", lambda name="vllm": "0.32.0")
@@ -25,9 +23,7 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_and_exit_code() -> None:
     """Nothing failed, so the exit code is 0, and each row is there."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     done = CliRunner().invoke(app, ["doctor", MODEL, "--port", port, "--enforce-eager", "-o", "json"])
     answer = json.loads(done.stdout)
     assert (done.exit_code, answer["ok"]) == (0, True), done.stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from windlass.doctor.findings import Card
 from windlass.doctor.gather import gather, parse_cuda, parse_query
+from windlass_testbed.ports import free_port
 
 QUERY = "GPU-3d7a260c-8008-fd67-ded1-6027ab7c4974, NVIDIA H100 80GB HBM3, 580.159.04, 81559, 12, 9.0\n"
 HEAD = "| NVIDIA-SMI 580.159.04             Driver Version: 580.159.04     CUDA Version: 13.0     |\n"
@@ -33,12 +34,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
     return {"WINDLASS_ENGINE": "cuda", "WINDLASS_FACTS_PORT": str(free_port()), "WINDLASS_LS_ADDR": "127.0.0.1:9"}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def test_a_machine_with_a_gpu(machine: dict[str, str], tmp_path: Path) -> None:

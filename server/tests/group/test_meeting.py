@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from windlass.group.head import MOST_STRANGERS, Head
 from windlass.group.membership import GroupFacts, Membership
 from windlass.group.messages import HELLO, GroupMessage, encode
 from windlass.group.plan import GroupPlan
+from windlass_testbed.ports import free_port
 from windlass_testbed.simulated_time import elapse
 from windlass_testbed.waiting import wait_until_async
 
@@ -23,9 +23,7 @@ HOST = "127.0.0.1"
 
 @pytest.fixture
 def plan() -> GroupPlan:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     return GroupPlan(HOST, 3, 0, "native", timeout_s=600, lost_after_s=30, port=port)
 
 

@@ -24,6 +24,7 @@ from windlass_deepspeed.batcher import Batcher
 from windlass_deepspeed.flags import resolve
 from windlass_deepspeed.metrics import Metrics
 from windlass_deepspeed.schedule import Limits
+from windlass_testbed.ports import free_port
 
 CONTEXT = 2_000_000
 """Long enough that a prompt of the largest body is refused by nothing but the front."""
@@ -31,9 +32,7 @@ CONTEXT = 2_000_000
 
 def main() -> None:
     """Serve until standard input ends."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = resolve(("--host", "127.0.0.1", "--port", str(port)), os.environ)
     metrics = Metrics()
     batcher = Batcher(Echo(), Letters().decode, frozenset({EOS}), Limits(4, 0.01), metrics)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from windlass_testbed.certificate import certify
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import HANG_S, wait_until
 
 PROGRAM = Path(sys.executable).parent / "windlass-license"
@@ -30,9 +31,7 @@ def port(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("tls")
     certify(folder)
     subprocess.run([PROGRAM, "keygen", "--out", folder / "keys"], check=True, capture_output=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number = free.getsockname()[1]
+    number = free_port()
     few = ("prlimit", f"--nofile={FILES}:{FILES}")
     where = ("--host=127.0.0.1", f"--port={number}", "--data", folder / "data", "--tls-dir", folder)
     words = (PROGRAM, "serve", "--lease-auth=none", *where, "--public-key", folder / "keys/public.pem")

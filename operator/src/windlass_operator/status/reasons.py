@@ -50,9 +50,7 @@ ROWS = (
     Reason("OlderForm", "a field of the spec has a newer form", "write the form that the message names"),
     Reason("Suspended", "spec.suspend is true", "set spec.suspend to false", NORMAL),
     Reason("LicenseGranted", "the license server granted the GPUs", "nothing to do", NORMAL),
-    Reason(
-        "LicenseNotRequired", "spec.license.required is false, or the chart's license.required", "nothing to do", NORMAL
-    ),
+    Reason("LicenseNotRequired", "spec or chart says license.required: false", "nothing to do", NORMAL),
     Reason("LicensePending", "no pod has asked for its license yet, or the answer is awaited", "wait", NORMAL),
     Reason("NotExposed", "nothing is asked for but the Service", "nothing to do", NORMAL),
     Reason("RouteAccepted", "the way in from outside is there", "nothing to do", NORMAL),
