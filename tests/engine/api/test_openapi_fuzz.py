@@ -184,8 +184,8 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         pytest.param("POST", "/scale_elastic_ep", {}, 403, "/scale_elastic_ep is closed: it controls the engine; the "
                      "settings of the server may open it", id="closed"),
         pytest.param("POST", CHAT, BASE[CHAT] | {"structured_outputs": {"json": NO_GRAMMAR}}, 400, "the engine gave "
-                     "this request up while it made a grammar of its schema; mend the schema's patterns, or make its "
-                     "lists shorter", id="grammar"),
+                     "this request up, most likely while it made a grammar of structured_outputs; make its patterns "
+                     "and lists simpler", id="grammar"),
     ],
 )  # fmt: skip
 def test_a_mistake_has_its_exact_sentence(http, method, path, body, status, message):
