@@ -269,7 +269,7 @@ def test_completion_by_kubectl_itself(windlass, served, apiserver, namespace, pr
         env=windlass.env, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
     words = [line.split("\t")[0] for line in done.stdout.splitlines()[:-1]]
-    assert words == ["status", "plan", "logs", "chat", "bench", "usage", "report", "license", "completion"]
+    assert words == ["create", "status", "plan", "logs", "chat", "bench", "usage", "report", "license", "completion"]
 
 
 class _Engine(BaseHTTPRequestHandler):
