@@ -170,7 +170,6 @@ FLAG_ROWS: tuple[Row, ...] = (
     *(Row("S13", f"--enable-auto-tool-choice --tool-call-parser {name}",
           {"args.tool_call_parser": name, "args.enable_auto_tool_choice": True})
       for name in ("llama3_json", "hermes", "mistral", "internlm")),
-    Row("page of the API", reads={"args.enable_offline_docs": True}),
     Row("page of the API", "--no-enable-offline-docs", {"args.enable_offline_docs": False}),
     Row("S13", "--enable-auto-tool-choice", refused="--enable-auto-tool-choice needs --tool-call-parser; add "
         "llama3_json, hermes, mistral or another", model=PLAIN),
