@@ -157,7 +157,7 @@ FLAG_ROWS: tuple[Row, ...] = (
     *(Row("S9", line, {"args.model": "/m"}) for line in ("--model /m", "--model-path /m", "/m")),
     *(Row("S9", reads={"args.model": "/m"}, variables={name: "/m"}) for name in ("MODEL", "MODEL_PATH")),
     Row("S10", reads={"args.port": 8501}),
-    Row("S10", "--port 9000", {"args.port": 9000}),
+    Row("S10", "--port 9000 --no-enable-offline-docs", {"args.port": 9000, "args.enable_offline_docs": False}),
     Row("S11", "--use-v2-block-manager", told="--use-v2-block-manager has no effect"),
     Row("S12", reads={"template": ""}),
     Row("S12", "--chat-template '{{ messages[0].content }}'", {"args.chat_template": "{{ messages[0].content }}"}),
@@ -170,7 +170,6 @@ FLAG_ROWS: tuple[Row, ...] = (
     *(Row("S13", f"--enable-auto-tool-choice --tool-call-parser {name}",
           {"args.tool_call_parser": name, "args.enable_auto_tool_choice": True})
       for name in ("llama3_json", "hermes", "mistral", "internlm")),
-    Row("page of the API", "--no-enable-offline-docs", {"args.enable_offline_docs": False}),
     Row("S13", "--enable-auto-tool-choice", refused="--enable-auto-tool-choice needs --tool-call-parser; add "
         "llama3_json, hermes, mistral or another", model=PLAIN),
     Row("S14", reads={"engine.cache_config.gpu_memory_utilization": 0.9}),
