@@ -162,12 +162,14 @@ async def test_the_finding_outlives_pod_and_operator(world):
     assert world.ready()["reason"] == "Starting"
 
 
-async def test_a_finding_that_is_lost_is_looked_for_again_at_once(world):
+@pytest.mark.parametrize("end", ["Complete", "Suspended"])
+async def test_a_finding_that_is_lost_is_looked_for_again_at_once(world, end):
     """The Service was deleted, and the pod is gone: what serves stays, and the Service comes back."""
     world.cluster.put("Node", a_node())
     await world.planned()
     (job,) = world.cluster.all("Job")
-    job["status"] = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": world.now}]}
+    row = {"type": end, "status": "True", "lastTransitionTime": world.now}
+    job["status"] = {"startTime": world.now, "conditions": [row]}
     world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] not in ("Pod", "Service")}
     before = world.cluster.one("Deployment", "qwen")
     world.minute = 5

@@ -67,6 +67,7 @@ class JobStatus(Part, frozen=True):
     """How far the Job is."""
 
     conditions: tuple[Condition, ...] = ()
+    start_time: str = ""
 
 
 class Job(Record, frozen=True):

@@ -45,8 +45,13 @@ def made_at(job: Job) -> str:
 
 
 def given_up(job: Job) -> str:
-    """When the Job controller ended it, RFC 3339; empty while it has not."""
-    rows = (job.condition("Failed"), job.condition("Complete"))
+    """When the Job controller ended it, RFC 3339; empty while it has not.
+
+    A Job that is suspended after its start is over: its pods were ended once its finding was kept. One that never
+    started waits for a queue, as Kueue's.
+    """
+    suspended = job.condition("Suspended") if job.status.start_time else None
+    rows = (job.condition("Failed"), job.condition("Complete"), suspended)
     return next((row.last_transition_time or made_at(job) for row in rows if row and row.holds), "")
 
 
