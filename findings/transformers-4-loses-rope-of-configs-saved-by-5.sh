@@ -11,10 +11,10 @@
 # Exits 1 when the behaviour is another one.
 set -euo pipefail
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-for version in 4.57.6 5.24.0; do
-  python3 -m venv "$work/$version"
-  "$work/$version/bin/pip" install --quiet --disable-pip-version-check "transformers==$version"
-done
+python3 -m venv "$work/4.57.6"
+"$work/4.57.6/bin/pip" install --quiet --disable-pip-version-check transformers==4.57.6
+python3 -m venv "$work/5.24.0"
+"$work/5.24.0/bin/pip" install --quiet --disable-pip-version-check transformers==5.24.0
 mkdir "$work/model" "$work/saved"
 cat > "$work/model/config.json" <<'JSON'
 {

@@ -48,8 +48,8 @@ def published(apiserver: Any, kind: Kind) -> Iterator[Row]:
     group = f"apis/{kind.group}" if kind.group else "api"
     document = json.loads(apiserver.kubectl("get", "--raw", f"/openapi/v3/{group}/{kind.version}").stdout)
     schemas = document["components"]["schemas"]
-    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    (root,) = (name for name, one in schemas.items() if wanted in one.get("x-kubernetes-group-version-kind", ()))
+    identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    (root,) = (name for name, one in schemas.items() if identity in one.get("x-kubernetes-group-version-kind", ()))
     yield from lists(schemas, root, "", set())
 
 

@@ -173,7 +173,7 @@ def test_a_spread_of_the_same_keys_lays_over_ours():
     assert merged["topologySpreadConstraints"] == [{**own, "maxSkew": 2}, other]
 
 
-def test_a_key_twice_in_the_wish_is_left_for_the_api_server_to_refuse():
+def test_a_key_twice_in_the_pod_template_is_left_for_the_api_server_to_refuse():
     """One of them would else be lost without a word. What the operator has in that list stays."""
     twice = [{"containerPort": 9000, "name": "a"}, {"containerPort": 9000, "name": "b", "protocol": "TCP"}]
     mounts = [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/a"}]

@@ -146,7 +146,7 @@ async def test_pods_come_after_the_service_that_they_need(world):
     assert world.ready()["reason"] == "Rejected"
 
 
-async def test_what_is_known_of_model_and_plan_is_told_while_the_workload_is_refused(world):
+async def test_model_and_plan_stay_in_the_conditions_while_the_workload_is_refused(world):
     """The Job is over and the plan is made: only the workload is not as it should be. Another look changes nothing."""
     world.cluster.put("Node", a_node())
     refuse(world, "create", "Deployment")

@@ -42,5 +42,5 @@ def test_weight_files(found: dict[str, Any], tmp_path: Path, name: str) -> None:
         (tmp_path / file).touch()
     for file, named in indexes.items():
         (tmp_path / file).write_text(json.dumps({"weight_map": dict(enumerate(named))}))
-    wanted = wanted_files(tmp_path)
-    assert found["files"][name] == (wanted if set(wanted) <= set(there) else None)
+    counted = wanted_files(tmp_path)
+    assert found["files"][name] == (counted if set(counted) <= set(there) else None)

@@ -39,7 +39,7 @@ def test_an_attack_without_a_row_is_missed():
     assert with_missing([seen], ["b/c.py", "a/b.py"]) == [Row("a/b.py", "a/b.py", "leaves a row", "none", False), seen]
 
 
-def test_a_miss_is_told():
+def test_a_missed_bound_is_marked():
     text = table([Row("a/b.py", "a probe", "≤ 1 s", "0.5 s", True), Row("a/b.py", "a flood", "none", "two", False)])
     assert text.splitlines() == [
         "attack  | bound | seen",

@@ -66,11 +66,11 @@ def inputs_digest(service: LLMService, facts: ModelFacts) -> str:
 def _nodes_of(service: LLMService) -> dict[str, Any]:
     """Terms of the pod template about nodes: left out where it says nothing, as records of older operators have it."""
     piece = service.spec.pod_template.spec.to_piece()
-    said = {
+    terms = {
         "affinity": required_affinity(service.spec),
         **{key: piece.get(key) for key in ("nodeSelector", "tolerations")},
     }
-    nodes = {key: value for key, value in said.items() if value}
+    nodes = {key: value for key, value in terms.items() if value}
     return {"nodes": nodes} if nodes else {}
 
 

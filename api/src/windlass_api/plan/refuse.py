@@ -31,12 +31,12 @@ def usable_cards(
             "no node of the cluster offers nvidia.com/gpu",
             "add a GPU node with NVIDIA's device plugin, or set spec.resources.gpus to 0 to serve on the CPU",
         )
-    asked = wanted_nodes(inventory, resources.gpu_type, resources.resource_group)
-    if not asked:
+    candidates = wanted_nodes(inventory, resources.gpu_type, resources.resource_group)
+    if not candidates:
         return _not_found(resources, everywhere)
-    labelled = [node for node in asked if has_labels(node, spec)]
+    labelled = [node for node in candidates if has_labels(node, spec)]
     if not labelled:
-        return _not_labelled(spec, asked)
+        return _not_labelled(spec, candidates)
     found = cards(node for node in labelled if untolerated(node, spec) is None)
     if not found:
         return _all_tainted(spec, labelled)

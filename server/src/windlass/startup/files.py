@@ -39,9 +39,9 @@ def choose(sizes: Mapping[str, int], indexes: Mapping[str, Iterable[str]]) -> tu
         if not there:
             continue
         index = INDEX_OF.get(suffix, "")
-        wanted = set(indexes.get(index, ()))
-        if not wanted.isdisjoint(there):
-            return tuple(sorted((name for name in there if name in wanted), key=_by_number))
+        indexed = set(indexes.get(index, ()))
+        if not indexed.isdisjoint(there):
+            return tuple(sorted((name for name in there if name in indexed), key=_by_number))
         first_copy = [name for name in there if not name.startswith(OTHER_COPY)]
         return tuple(sorted(first_copy or there, key=_by_number))
     return ()

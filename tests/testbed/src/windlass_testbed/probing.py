@@ -26,7 +26,7 @@ class Probe:
     ask: Callable[[], bool]
     """Whether the answer was good; may raise OSError."""
     longest_s: float = 0.0
-    asked: int = 0
+    answers: int = 0
     failed: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -38,12 +38,12 @@ class Probe:
                 good = self.ask()
             except OSError:
                 good = False
-            self.asked, self.failed = self.asked + 1, self.failed + (not good)
+            self.answers, self.failed = self.answers + 1, self.failed + (not good)
             self.longest_s = max(self.longest_s, time.monotonic() - begun)
 
     def record(self, file: str, attack: str) -> bool:
         """Append the row of this probe: every answer was good, and none took longer than a second."""
-        seen = f"{self.longest_s:.2f} s at most, {self.failed} of {self.asked} failed"
+        seen = f"{self.longest_s:.2f} s at most, {self.failed} of {self.answers} failed"
         good = not self.failed and self.longest_s <= PROBE_S
         return attacks.record(file, attack, f"every answer ≤ {PROBE_S:g} s", seen, good)
 
@@ -56,7 +56,7 @@ def probing(ask: Callable[[], bool]) -> Iterator[Probe]:
     thread.start()
     try:
         yield probe
-        wait_until(lambda: probe.asked >= LEAST, "enough answers of the probe", look_s=EVERY_S)
+        wait_until(lambda: probe.answers >= LEAST, "enough answers of the probe", look_s=EVERY_S)
     finally:
         probe.stop.set()
         thread.join()
