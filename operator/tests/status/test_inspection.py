@@ -10,6 +10,7 @@ from windlass_operator.records.pods import Pod
 from windlass_operator.records.workloads import Job
 from windlass_operator.status import inspection
 from windlass_operator.status.inspection import State, parse, retry_in_s
+from windlass_operator.status.jobs import held_open
 from windlass_sizing.model.facts import from_config
 
 from .as_read import events
@@ -158,6 +159,14 @@ def test_a_job_whose_pods_are_refused_is_stuck(words, reason, by_size):
     assert ("the chart's value inspect.resources says" in found.message) is by_size
     other = {**event, "involvedObject": {"uid": "job-2"}}
     assert read(JOB, [], events(other)).state is State.RUNNING
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, State.FOUND), (137, State.RUNNING)])
+def test_a_pod_that_is_called_running_for_a_moment_longer_is_held_open_by_nobody(code, state):
+    """The kubelet tells the phase after the container's end: a failed one is still the Job's to try again."""
+    pod = a_pod(GOOD, code=code, phase="Running")
+    assert read(JOB, [pod], []).state is state
+    assert not held_open([base.parse(Pod, pod)], "inspect")
 
 
 def test_an_injected_container_does_not_keep_an_inspection_from_its_end():

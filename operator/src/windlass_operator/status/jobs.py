@@ -25,8 +25,16 @@ def terminated(pod: Pod, container: str) -> Terminated | None:
 
 
 def held_open(pods: Iterable[Pod], container: str) -> bool:
-    """Whether a pod goes on after the Job's own container ended: an injected one never ends, so the Job does not."""
-    return any(terminated(pod, container) and pod.status.phase == "Running" for pod in pods)
+    """Whether another container of a pod runs on after the Job's own ended: an injected one may never end.
+
+    A pod is called running for a moment after its last container ended; nothing holds that one open.
+    """
+    return any(terminated(pod, container) and _runs_beside(pod, container) for pod in pods)
+
+
+def _runs_beside(pod: Pod, container: str) -> bool:
+    rows = (row for row in pod.status.container_statuses if row.name != container)
+    return pod.status.phase == "Running" and any(row.state.terminated is None for row in rows)
 
 
 def refused(job: Job, pods: Iterable[Pod], events: Iterable[Event], resources: str) -> Failure | None:
