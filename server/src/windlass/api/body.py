@@ -74,8 +74,7 @@ def prepare(
     document: Mapping[str, Any], route: Route, settings: ApiSettings, models: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The body as the engine gets it: checked, the model named, defaults filled in."""
-    media.check(document, settings.image_domains)
-    pixels.check(media.named(document), settings.max_image_pixels)
+    pixels.check(media.check(document, settings.image_domains), settings.max_image_pixels)
     work.check(document)
     if isinstance(document.get("input"), list):
         items.check(document["input"])

@@ -47,16 +47,18 @@ def engine_media(domains: Collection[str]) -> EngineMedia:
     return EngineMedia(() if wild else ("--allowed-media-domains", *exact), {"VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0"})
 
 
-def check(document: Mapping[str, Any], domains: Collection[str]) -> None:
-    """Refuse the first address in a request's body that may not be fetched."""
-    for name, address in named(document):
+def check(document: Mapping[str, Any], domains: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """Every address of a request's media with its field; the first that may not be fetched is refused."""
+    found = tuple(_media(document))
+    for name, address in found:
         if why := objection(address, domains):
             raise Refusal(400, f"{name} {why}", param=name)
+    return found
 
 
 def fetches(document: Mapping[str, Any]) -> bool:
     """Whether the engine goes to another host for this request."""
-    return any(address[:5].lower() != DATA for _, address in named(document))
+    return any(address[:5].lower() != DATA for _, address in _media(document))
 
 
 def addresses(value: object) -> Iterator[tuple[str, str]]:
@@ -91,8 +93,7 @@ def objection(address: str, domains: Collection[str]) -> str:
     return f"names the host {host}, from which this server does not fetch (allowed: {allowed}); send a data: URL"
 
 
-def named(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every address of a body's media, with its field."""
+def _media(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return addresses({key: value for key, value in document.items() if key not in NOT_MEDIA})
 
 
