@@ -69,7 +69,8 @@ def test_other_bits_are_refused() -> None:
 
 def test_without_the_switch_the_card_has_the_draft_model() -> None:
     plan = launch("--speculative-model /draft", L20, DRAFTED)
-    assert settings(plan) is None
+    assert (known := settings(plan)) is not None
+    assert not known.draft_model
     assert "/draft" in " ".join(plan.engine_args)
 
 

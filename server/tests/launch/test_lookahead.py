@@ -1,10 +1,11 @@
 """S2, S3, S24, S29, A1, A5: when lookahead runs, by which words, and what it is told not to run with."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import DraftFiles, Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
 from windlass.lookahead.settings import LookaheadSettings, read
 
@@ -189,3 +190,45 @@ def test_flags_without_lookahead_are_reported() -> None:
     plan = launch("--num-speculative-tokens 4")
     assert "--num-speculative-tokens has no effect: it counts with --use-lookahead" in plan.warnings
     assert not [note for note in launch("").warnings if "lookahead" in note]
+
+
+ALONE = "--speculative-model /draft --num-speculative-tokens 3"
+DRAFTED = replace(QWEN, draft=DraftFiles("/draft", QWEN.path))
+
+
+def test_a_draft_model_alone_is_captured_and_may_rest() -> None:
+    """Of one GPU: by our worker, without text that is kept for later requests."""
+    plan = launch(ALONE, L20, DRAFTED)
+    asked = {"method": "draft_model", "num_speculative_tokens": 3, "model": "/draft"}
+    assert speculation(plan) == {**asked, "enable_adaptive_verification": True}
+    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert (known := settings(plan)) is not None
+    assert (known.has_cache, known.draft_model) == (False, "")
+    assert not any("CUDA graphs" in sentence for sentence in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("line", "machine", "environment", "why"),
+    [
+        ("--tensor-parallel-size 2", TWO, {}, "--tensor-parallel-size is 2"),
+        ("--num-gpus 1 --worker-num 2", TWO, {}, "--worker-num is 2"),
+        ("--worker-cls my.Worker", L20, {}, "--worker-cls names another class"),
+        ("", L20, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "VLLM_USE_V2_MODEL_RUNNER is 0"),
+    ],
+)
+def test_a_draft_model_that_is_left_to_the_engine(
+    line: str, machine: Machine, environment: dict[str, str], why: str
+) -> None:
+    plan = launch(f"{ALONE} {line}", machine, DRAFTED, **environment)
+    assert settings(plan) is None
+    assert "windlass.lookahead.vllm_gpu.DeviceWorker" not in plan.engine_args
+    sentence = f"the draft model never rests, and its steps run without CUDA graphs: {why}; it may make answers slower"
+    assert sentence in plan.warnings
+
+
+@pytest.mark.parametrize("more", [{"draft_sample_method": "probabilistic"}, {"parallel_drafting": True}])
+def test_other_drafting_is_left_to_the_engine(more: dict[str, object]) -> None:
+    config = {"model": "/draft", "method": "draft_model", "num_speculative_tokens": 3, **more}
+    plan = resolve(("--speculative-config", json.dumps(config)), {"HOME": "/cache"}, DRAFTED, L20)
+    assert settings(plan) is None
+    assert any("its steps run without CUDA graphs" in sentence for sentence in plan.warnings)

@@ -46,39 +46,45 @@ def config(plan: LaunchPlan) -> dict[str, object]:
     return dict(json.loads(words[words.index("--speculative-config") + 1]))
 
 
+def completed(method: str, path: str, tokens: int) -> dict[str, object]:
+    """The configuration of a method; a draft model alone runs by our worker, which chooses how many it verifies."""
+    more = {"enable_adaptive_verification": True} if method == "draft_model" else {}
+    return {"model": path, "method": method, "num_speculative_tokens": tokens, **more}
+
+
 MODEL, SPECULATIVE = "--speculative-model /d", "--num-speculative-tokens"
 
 
 @pytest.mark.parametrize(
     ("head", "line", "environment", "wanted"),
     [
-        (SMALL, f"{MODEL} {SPECULATIVE} 3", {}, {"method": "draft_model", "num_speculative_tokens": 3}),
-        (SMALL, MODEL, {}, {"method": "draft_model", "num_speculative_tokens": 4}),
-        (SMALL, MODEL, {"NUM_SPECULATIVE_TOKENS": "2"}, {"method": "draft_model", "num_speculative_tokens": 2}),
-        (EAGLE, MODEL, {}, {"method": "eagle", "num_speculative_tokens": 4}),
-        (EAGLE3, f"{MODEL} {SPECULATIVE} 5", {}, {"method": "eagle3", "num_speculative_tokens": 5}),
-        (MEDUSA, MODEL, {}, {"method": "medusa", "num_speculative_tokens": 3}),
-        (EAGLE, '--speculative-config {"model":"/d"}', {}, {"method": "eagle", "num_speculative_tokens": 4}),
+        (SMALL, f"{MODEL} {SPECULATIVE} 3", {}, ("draft_model", "/d", 3)),
+        (SMALL, MODEL, {}, ("draft_model", "/d", 4)),
+        (SMALL, MODEL, {"NUM_SPECULATIVE_TOKENS": "2"}, ("draft_model", "/d", 2)),
+        (EAGLE, MODEL, {}, ("eagle", "/d", 4)),
+        (EAGLE3, f"{MODEL} {SPECULATIVE} 5", {}, ("eagle3", "/d", 5)),
+        (MEDUSA, MODEL, {}, ("medusa", "/d", 3)),
+        (EAGLE, '--speculative-config {"model":"/d"}', {}, ("eagle", "/d", 4)),
         (
             EAGLE,
             f'--speculative_config={{"model":"/d"}} {SPECULATIVE} 2',
             {},
-            {"method": "eagle", "num_speculative_tokens": 2},
+            ("eagle", "/d", 2),
         ),
-        (EAGLE, '-sc {"model":"/d","method":"eagle"}', {}, {"method": "eagle", "num_speculative_tokens": 4}),
-        (EAGLE, "--speculative-config.model /d", {}, {"method": "eagle", "num_speculative_tokens": 4}),
-        (EAGLE, "--spec-model /d --spec-tokens 2", {}, {"method": "eagle", "num_speculative_tokens": 2}),
+        (EAGLE, '-sc {"model":"/d","method":"eagle"}', {}, ("eagle", "/d", 4)),
+        (EAGLE, "--speculative-config.model /d", {}, ("eagle", "/d", 4)),
+        (EAGLE, "--spec-model /d --spec-tokens 2", {}, ("eagle", "/d", 2)),
         (
             EAGLE,
             '--speculative-config {"model":"/d","num-speculative-tokens":2}',
             {"NUM_SPECULATIVE_TOKENS": "5"},
-            {"method": "eagle", "num_speculative_tokens": 2},
+            ("eagle", "/d", 2),
         ),
     ],
 )
 def test_the_files_complete_the_configuration(head, line, environment, wanted):
     """The method is the directory's, the tokens are the flag's, the variable's or four, and no more than heads."""
-    assert config(launch(line, drafted_by(head), **environment)) == {"model": "/d", **wanted}
+    assert config(launch(line, drafted_by(head), **environment)) == completed(*wanted)
 
 
 def test_a_head_of_unknown_names_takes_the_method_that_is_set():
@@ -95,7 +101,7 @@ def test_a_head_of_unknown_names_takes_the_method_that_is_set():
 def test_without_names_and_method_the_engine_guesses(path, method):
     """By its own rule, since the files do not tell."""
     found = config(launch(f"--spec-model {path}", drafted_by(NAMELESS, path, Stored(None))))
-    assert found == {"model": path, "method": method, "num_speculative_tokens": 4}
+    assert found == completed(method, path, 4)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 Where the engine cannot run it, serving goes on without it and one sentence says why; what contradicts itself is
 refused. A draft model, an Eagle head or an Eagle-3 head drafts beside it: then the engine's own words name the method.
+A draft model on one GPU runs by the same integration without the cache: its steps are captured, and it rests where it
+cannot win.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from windlass_sizing.model import draft_words, drafter
 
 from windlass.errors import UsageError
 from windlass.launch import engine_words, host_drafts, speculation
+from windlass.launch.host_drafts import V2_RUNNER
 from windlass.launch.inputs import LaunchInputs, Settings
 from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
@@ -29,6 +32,13 @@ DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
 """Methods of the engine that draft beside the cache."""
 ANY_LENGTH = "enable_adaptive_verification"
+DRAFTS_ALIKE = frozenset(
+    {
+        *("method", "model", "revision", "quantization", "max_model_len", draft_words.TOKENS, "draft_sample_method"),
+        *("rejection_sample_method", "synthetic_acceptance_rates", ANY_LENGTH),
+    }
+)
+"""Keys of the speculative configuration that leave a draft model's steps as they are."""
 PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
@@ -58,12 +68,16 @@ def is_asked(settings: Settings) -> bool:
     return CONFIG_DIR in settings
 
 
+def drafts_by_thread(start: LaunchInputs) -> bool:
+    """Whether a thread of the engine drafts: for the cache, for a model on the host, or to let a draft model rest."""
+    return start.on_host is not None or is_asked(start.settings) or (_is_draft_model(start) and not _engines_why(start))
+
+
 def decide(start: LaunchInputs) -> Lookahead:
     """The words, or why there are none; UsageError for what contradicts itself."""
     host_drafts.check(start)
     if not is_asked(start.settings) and start.on_host is None:
-        said = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
-        return Lookahead(notes=tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in said))
+        return _without_cache(start)
     for rule in CONTRADICTIONS:
         if sentence := rule(start):
             raise UsageError(sentence)
@@ -74,6 +88,28 @@ def decide(start: LaunchInputs) -> Lookahead:
             return Lookahead(notes=(f"--{SWITCH} is off for this start: {why}",))
     words = _host_words(start) if start.machine.engine == "cpu" else _device_words(start)
     return Lookahead(words, _variables(start), _fixed(start), _changed(start))
+
+
+def _without_cache(start: LaunchInputs) -> Lookahead:
+    """A draft model's words on one GPU, or none; and what has no effect without the cache."""
+    given = (name for name in OURS if (one := start.settings.get(name)) and one.source != DEFAULT)
+    notes = tuple(f"--{name} has no effect: it counts with --{SWITCH}" for name in given)
+    if not _is_draft_model(start):
+        return Lookahead(notes=notes)
+    if why := _engines_why(start):
+        slow = f"the draft model never rests, and its steps run without CUDA graphs: {why}; it may make answers slower"
+        return Lookahead(notes=(*notes, slow))
+    return Lookahead(_device_words(start), _variables(start), (*notes, *_fixed(start)), _changed(start))
+
+
+def _is_draft_model(start: LaunchInputs) -> bool:
+    asked = _beside(start)
+    return asked is not None and asked.method == drafter.DRAFT_MODEL
+
+
+def _engines_why(start: LaunchInputs) -> str:
+    """Why a draft model is left to the engine's own speculator; empty where it is not."""
+    return next((why for rule in ENGINES_ALONE if (why := rule(start))), "")
 
 
 def _changed(start: LaunchInputs) -> tuple[str, ...] | None:
@@ -232,5 +268,41 @@ CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (
     _steps,
     _chunks,
     _count,
+)
+
+
+def _several_gpus(start: LaunchInputs) -> str:
+    named = ("tensor-parallel-size", "worker-num", "sequence-parallel-size")
+    flag = next((name for name in named if start.whole(name, 1) > 1), "")
+    return f"--{flag} is {start.whole(flag, 1)}" if flag else ""
+
+
+def _older_runner(start: LaunchInputs) -> str:
+    return f"{V2_RUNNER} is 0" if start.environment.get(V2_RUNNER) == "0" else ""
+
+
+def _other_drafting(start: LaunchInputs) -> str:
+    asked = _beside(start)
+    key = next((key for key in (asked.config if asked else ()) if key not in DRAFTS_ALIKE), "")
+    return f"{SPECULATION} has {key}" if key else ""
+
+
+def _sampled(start: LaunchInputs) -> str:
+    return "its drafts are drawn" if _drawn(start) else ""
+
+
+def _too_many(start: LaunchInputs) -> str:
+    return f"it drafts {_tokens(start)} tokens" if _count(start) else ""
+
+
+ENGINES_ALONE: tuple[Callable[[LaunchInputs], str], ...] = (
+    _pipeline,
+    _several_gpus,
+    _older_runner,
+    _other_worker,
+    _no_text,
+    _sampled,
+    _other_drafting,
+    _too_many,
 )
 OBSTACLES: tuple[Callable[[LaunchInputs], str], ...] = (_pipeline, _other_worker, _no_text)

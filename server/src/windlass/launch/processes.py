@@ -66,7 +66,7 @@ def _choice(start: LaunchInputs) -> tuple[int, str]:
 def _drafting(start: LaunchInputs) -> int:
     """Cores of each engine that draft: its drafting thread, and a draft model's."""
     threads = start.whole(host_drafts.THREADS, 0) if start.on_host else 0
-    return threads + 1 if start.on_host or lookahead.is_asked(start.settings) else 0
+    return threads + 1 if lookahead.drafts_by_thread(start) else 0
 
 
 def _on_cpus(start: LaunchInputs) -> str:

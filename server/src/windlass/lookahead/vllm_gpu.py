@@ -25,11 +25,13 @@ from vllm.v1.worker.gpu.attn_utils import (
 from vllm.v1.worker.gpu.model_runner import GPUModelRunner
 from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 from vllm.v1.worker.gpu.spec_decode.speculator import BaseSpeculator, DraftModelSpeculator
+from vllm.v1.worker.gpu.spec_decode.standalone_ar.speculator import StandaloneARSpeculator
 from vllm.v1.worker.gpu_worker import Worker
 
 from windlass.dry_run.worker import ConservativeDryRun
 from windlass.lookahead.beside import ModelBeside
 from windlass.lookahead.doorbell import Drafter
+from windlass.lookahead.draft_graphs import GraphedDraftModel
 from windlass.lookahead.draft_timer import DraftTimer
 from windlass.lookahead.first_steps import FirstSteps
 from windlass.lookahead.kernels import Drafts
@@ -247,6 +249,8 @@ class DeviceRunner(GPUModelRunner):  # type: ignore[misc]  # the engine has no t
         super().__init__(vllm_config, device)
         self._undrafted: Any = None  # the batch of a step whose drafts nobody wants
         self.lookahead = DeviceSpeculator(vllm_config, device, self)
+        if type(self.speculator) is StandaloneARSpeculator:
+            self.speculator = GraphedDraftModel(vllm_config, device)
         if isinstance(self.speculator, DraftModelSpeculator):
             self.lookahead.add_model(self.speculator)
         else:
