@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from windlass_sizing.files.tensor_names import adapter_tensors
 from windlass_sizing.files.weights import wanted_files
 from windlass_sizing.model import lora_tensors
 from windlass_sizing.model.quantized import packing_of
@@ -25,6 +26,15 @@ def test_tensors_of_adapters(found: dict[str, Any]) -> None:
     """A tensor that the engine takes from no adapter is told before it is loaded."""
     ours = {name: lora_tensors.problems([f"base_model.model.{name}"], "", None)[0] == "" for name in CASES["tensors"]}
     assert ours == found["tensors"]
+
+
+def test_pickles_of_adapters(found: dict[str, Any], tmp_path: Path) -> None:
+    """Their names are read without torch, and a file with more than tensors is refused."""
+    file = tmp_path / "adapter_model.bin"
+    for name, (content, loaded) in found["pickles"].items():
+        file.write_bytes(bytes.fromhex(content))
+        tensors = adapter_tensors(file)
+        assert (None if isinstance(tensors, str) else sorted(tensors)) == loaded, name
 
 
 def test_formats_of_kv_caches(found: dict[str, Any]) -> None:

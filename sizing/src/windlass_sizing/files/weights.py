@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ NOT_WEIGHTS = (*ADAPTER_WEIGHTS, "training_args.bin", "optimizer.bin", "schedule
 DTYPE_LENGTH_MAX = 32
 FILES_MAX = 4096  # weight files of one model; the largest published ones have under 1,000
 ENTRIES_MAX = 65_536  # of a directory
+ARCHIVE = b"PK\x03\x04"  # how a file of torch.save begins since torch 1.6; the archive's list stands at its end
 LFS_POINTER = b"version https://git-lfs"
 SHARD_NAME = re.compile(r"^(?P<stem>.+[-_])(?P<number>\d{1,9})(?P<of>[-_]of[-_])(?P<count>\d{1,9})(?P<suffix>\.\w+)$")
 HEADER_DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -128,6 +130,11 @@ def wanted_files(directory: Path) -> list[str]:
     )
 
 
+def adapter_file(place: Path) -> Path | None:
+    """The file of an adapter's tensors; None where its directory has none."""
+    return next((place / name for name in ADAPTER_WEIGHTS if (place / name).is_file()), None)
+
+
 def names_in(directory: Path) -> set[str]:
     """What lies there, up to ENTRIES_MAX names."""
     with os.scandir(directory) as entries:
@@ -203,7 +210,13 @@ def measure(path: Path) -> tuple[int, Counter[str]]:
     size = path.stat().st_size
     if size == 0:
         raise CheckpointError(BROKEN, f"{path.name} is empty; download it again")
-    return _safetensors(path, size) if path.suffix == ".safetensors" else (size, Counter())
+    if path.suffix == ".safetensors":
+        return _safetensors(path, size)
+    if head.startswith(ARCHIVE):
+        with documents.opened(path) as file:
+            if not zipfile.is_zipfile(file):
+                raise _broken(path, "its end is missing")
+    return size, Counter()
 
 
 def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
