@@ -263,6 +263,13 @@ def test_tensors_that_the_engine_takes(tmp_path):
         assert seen(tmp_path, f"{number}").ok
 
 
+def test_what_training_leaves_beside_an_adapter_makes_it_no_model(volume):
+    """A trainer writes its arguments and its state into the same directory."""
+    for name in ("training_args.bin", "optimizer.pt", "scheduler.pt"):
+        (volume / "loras/sql" / name).write_bytes(b"x")
+    assert seen(volume, "loras/sql").facts.base_path == "Llama-Tiny"
+
+
 def test_a_pickle_of_more_than_tensors_is_refused(volume):
     """The engine does not load it; a file that is cut off is told, and one without names is left to the engine."""
     own, file = volume / "loras/sql", volume / "loras/sql/adapter_model.bin"

@@ -75,10 +75,11 @@ def files(there: list[str], indexes: dict[str, list[str]]) -> list[str] | None:
 
     with tempfile.TemporaryDirectory() as folder:
         for name in there:
+            Path(folder, name).parent.mkdir(exist_ok=True)
             Path(folder, name).touch()
         for name, named in indexes.items():
             Path(folder, name).write_text(json.dumps({"weight_map": dict(enumerate(named))}))
-        loader = DefaultModelLoader(LoadConfig(load_format="hf"))
+        loader = DefaultModelLoader(LoadConfig(load_format="auto"))
         found = _or_none(lambda: loader._prepare_weights(folder, None, None, True, None))
         return sorted(Path(name).name for name in found[1]) if found else None
 

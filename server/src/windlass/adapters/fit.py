@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass_sizing.files.tensor_names import adapter_tensors
-from windlass_sizing.files.weights import adapter_file
+from windlass_sizing.files.weight_files import adapter_file
 from windlass_sizing.model import lora_config as config
 from windlass_sizing.model import lora_tensors
 from windlass_sizing.quantization.engine import ENGINE

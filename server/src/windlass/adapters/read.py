@@ -10,7 +10,8 @@ from pathlib import Path
 
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
-from windlass_sizing.files.weights import ADAPTER_WEIGHTS, adapter_file, measure
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, adapter_file, has_weights, transformers_files
+from windlass_sizing.files.weights import measure
 from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import base, fit, tensor_file
@@ -56,12 +57,12 @@ def _class_of(base: Path) -> str:
 
 
 def base_weights(directory: Path) -> tuple[files.WeightFile, ...]:
-    """The model's own weight files; an adapter that lies among them is none."""
-    return tuple(file for file in files.find(directory) if file.path.name not in ADAPTER_WEIGHTS)
+    """The model's own weight files, under the names of tensors that adapters have."""
+    return files.find(directory, transformers_files)
 
 
 def _own(here: Path, asked: Asked) -> Adapter | None:
-    if not (here / config.FILE).is_file() or base_weights(here):
+    if not (here / config.FILE).is_file() or _has_weights(here):
         return None
     return _adapter(here, here.absolute().name, FOUND, asked)
 
@@ -98,7 +99,15 @@ def _neighbour(here: Path, named: str) -> str:
 
 
 def _is_base(place: Path) -> bool:
-    return (place / BASE_CONFIG).is_file() and bool(files.find(place))
+    return (place / BASE_CONFIG).is_file() and _has_weights(place)
+
+
+def _has_weights(place: Path) -> bool:
+    """False where the directory cannot be read, for that is told where the model is looked at."""
+    try:
+        return has_weights(place)
+    except OSError:
+        return False
 
 
 def _named(here: Path) -> str:

@@ -16,7 +16,8 @@ from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
 from windlass_sizing.files.directory import Directory
 from windlass_sizing.files.tensor_names import adapter_tensors
-from windlass_sizing.files.weights import ADAPTER_WEIGHTS, SUFFIXES, adapter_file, inside, listed, measure, names_in
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, adapter_file, has_weights, inside, listed, names_in
+from windlass_sizing.files.weights import measure
 from windlass_sizing.model import lora_config, lora_tensors
 from windlass_sizing.quantization.engine import ENGINE
 
@@ -71,11 +72,6 @@ class FoundAdapter:
 def is_adapter(place: Path) -> bool:
     """Whether the directory is itself an adapter: its configuration without a model's weights beside it."""
     return (place / lora_config.FILE).is_file() and not has_weights(place)
-
-
-def has_weights(place: Path) -> bool:
-    """Whether a model's own weights lie there; an adapter's are none."""
-    return any(name.endswith(SUFFIXES) and name not in ADAPTER_WEIGHTS for name in names_in(place))
 
 
 def read(directory: Directory, *, merge: bool) -> FoundAdapter:
