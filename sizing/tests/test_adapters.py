@@ -6,11 +6,13 @@ import datetime
 import json
 import os
 import pickle
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pytest
-from windlass_sizing.files.adapters import Beside, Named, places
+from windlass_sizing.errors import CheckpointError
+from windlass_sizing.files.adapters import Beside, FoundAdapter, Named, places
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.files.directory import Directory
 from windlass_sizing.model import lora
@@ -251,6 +253,26 @@ def test_tensors_that_the_engine_takes_from_no_adapter(tmp_path, tensor, words, 
     assert seen(tmp_path, "llama", beside).ok is not everywhere
     named.rename(tmp_path / "base/found")
     assert seen(tmp_path, "base").facts.adapters is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "is_taken"),
+    [
+        ("Qwen2_5_VLForConditionalGeneration", False),
+        ("Gemma3ForConditionalGeneration", False),
+        ("Qwen3VLForConditionalGeneration", True),
+        ("LlavaForConditionalGeneration", True),  # its configuration names the language model: left to the engine
+    ],
+)
+def test_a_multimodal_base_offers_what_its_language_model_offers(architecture, is_taken):
+    """By the record of the engine's classes; a tower's own matrices are no embedding."""
+    prefix = "base_model.model.model"
+    head = FoundAdapter(Path(), 8, "", tensors=frozenset({f"{prefix}.language_model.embed_tokens.lora_embedding_A"}))
+    with nullcontext() if is_taken else pytest.raises(CheckpointError, match=f"changes embed_tokens.*{architecture}"):
+        head.must_fit(architecture, merge=False)
+    head.must_fit(architecture, merge=True)
+    tower = FoundAdapter(Path(), 8, "", tensors=frozenset({f"{prefix}.visual.blocks.0.attn.qkv.lora_A.weight"}))
+    tower.must_fit(architecture, merge=False)
 
 
 def test_tensors_that_the_engine_takes(tmp_path):

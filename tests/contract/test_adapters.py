@@ -151,6 +151,31 @@ def test_tensors_are_judged_alike(volumes: dict[str, Path], tensor: str, is_take
     assert is_taken or own.problem.removeprefix("the adapter ") in report.message
 
 
+VISION = {"depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 4, "out_hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "model_type", "is_taken"),
+    [
+        ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", False),
+        ("Qwen3VLForConditionalGeneration", "qwen3_vl", True),
+    ],
+)
+def test_heads_of_multimodal_bases_are_judged_alike(
+    volumes: dict[str, Path], architecture: str, model_type: str, is_taken: bool
+) -> None:
+    """By what the base's language model offers to adapters; a tower's tensors are taken, and not served."""
+    place, file = volumes["models"] / "loras/sql", volumes["models"] / "Qwen/demo-7B/config.json"
+    more = {"architectures": [architecture], "model_type": model_type, "vision_config": VISION}
+    file.write_text(json.dumps(json.loads(file.read_text()) | more))
+    for tensor, is_fine in {"lm_head.lora_A.weight": is_taken, "visual.blocks.0.attn.qkv.lora_A.weight": True}.items():
+        _write(place / "adapter_model.safetensors", f"base_model.model.{tensor}")
+        report = inspect(volumes["models"], "loras/sql", "pvc/models")
+        (own,) = (probe.look(looked_for(("--model", str(place)), {})).adapters.own,)
+        assert own is not None
+        assert (report.ok, not own.problem or "does not fit" in own.problem) == (is_fine, is_fine), report.message
+
+
 def test_pickles_are_judged_alike(volumes: dict[str, Path]) -> None:
     """A file with more than tensors in it, and one that is cut off."""
     place = volumes["models"] / "loras/sql"
