@@ -9,7 +9,9 @@ records is what a new engine changed. `windlass_sizing.quantization.engine` read
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,18 +54,40 @@ def engines_own() -> dict[str, Any]:
 
 
 def adapter_embeddings() -> Iterator[tuple[str, list[str]]]:
-    """The embedding and head that each class offers to adapters; of text models, whose parts are no classes here."""
+    """The embedding and head that each class offers to adapters, those of its language model among them.
+
+    Of text models, and of others whose language model the class names.
+    """
     from vllm.model_executor.models.registry import ModelRegistry
 
     for name in sorted(ModelRegistry.models):
-        if not name.endswith("ForCausalLM"):
+        model = loaded(name)
+        if model is None or not getattr(model, "supports_lora", False):
             continue
-        try:
-            model: Any = ModelRegistry.models[name].load_model_cls()
-        except (ImportError, RuntimeError):  # needs a card's package
-            continue
-        if getattr(model, "supports_lora", False):
-            yield name, sorted(getattr(model, "embedding_modules", None) or {})
+        inner = list(language_models(model)) if getattr(model, "supports_multimodal", False) else []
+        if inner or name.endswith("ForCausalLM"):
+            yield name, sorted({module for one in (model, *inner) for module in one.embedding_modules or {}})
+
+
+def loaded(name: str) -> type[Any] | None:
+    """The class of an architecture; None where it needs a card's package, or there is none of this name."""
+    from vllm.model_executor.models.registry import ModelRegistry
+
+    try:
+        return ModelRegistry.models[name].load_model_cls()
+    except (ImportError, KeyError, RuntimeError):
+        return None
+
+
+def language_models(model: type[Any]) -> Iterator[type[Any]]:
+    """The classes of text models that a multimodal class makes, by its constructor's text: names or the classes."""
+    made = next(one for one in model.__mro__ if "__init__" in vars(one))
+    text, module = inspect.getsource(made.__init__), sys.modules[made.__module__]
+    lists = re.findall(r"architectures=\[([^\]]*)\]", text)
+    named = [loaded(name) for names in lists for name in re.findall(r'"([^"]+)"', names)]
+    for found in (*named, *(getattr(module, name, None) for name in re.findall(r"\b([A-Z]\w+)\(", text))):
+        if found and getattr(found, "supports_lora", False) and not getattr(found, "supports_multimodal", False):
+            yield found
 
 
 def through_transformers() -> Iterator[str]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import pickle
+from contextlib import nullcontext
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pytest
-from windlass_sizing.files.adapters import Beside, Named, places
+from windlass_sizing.errors import CheckpointError
+from windlass_sizing.files.adapters import Beside, FoundAdapter, Named, places
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.files.directory import Directory
 from windlass_sizing.model import lora
 
 from .test_checkpoint import CONFIG, safetensors
+from .test_torch_names import torch_archive
 
 LORA = {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj"], "bias": "none"}
 BASE_NAME = "meta/Llama-Tiny"
@@ -29,10 +35,14 @@ def model(place: Path, **more: object) -> Path:
 MATRIX = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
 
 
-def adapter(place: Path, *, tensor: str = MATRIX, **more: object) -> Path:
+def adapter(place: Path, *, tensor: str = MATRIX, suffix: str = "safetensors", **more: object) -> Path:
     place.mkdir(parents=True)
     (place / "adapter_config.json").write_text(json.dumps({**LORA, "base_model_name_or_path": BASE_NAME, **more}))
-    (place / "adapter_model.safetensors").write_bytes(safetensors(64, "F32", tensor))
+    file = place / f"adapter_model.{suffix}"
+    if suffix == "safetensors":
+        file.write_bytes(safetensors(64, "F32", tensor))
+    else:
+        torch_archive(file, {tensor: 1})
     return place
 
 
@@ -224,12 +234,15 @@ TENSORS = {
 }
 
 
+@pytest.mark.parametrize("suffix", ["safetensors", "bin", "pt"])
 @pytest.mark.parametrize(("tensor", "words", "can_merge", "everywhere"), TENSORS.values(), ids=TENSORS.keys())
-def test_tensors_that_the_engine_takes_from_no_adapter(tmp_path, tensor, words, can_merge, everywhere):
+def test_tensors_that_the_engine_takes_from_no_adapter(tmp_path, tensor, words, can_merge, everywhere, suffix):
     """Told by their names and the base's class, before a GPU is taken; some can be merged all the same."""
     model(tmp_path / "base", architectures=["Qwen2ForCausalLM"], model_type="qwen2")
     model(tmp_path / "llama")
-    named = adapter(tmp_path / "loras/own", tensor=f"base_model.model.{tensor}", base_model_name_or_path="base")
+    named = adapter(
+        tmp_path / "loras/own", tensor=f"base_model.model.{tensor}", suffix=suffix, base_model_name_or_path="base"
+    )
     reason, message = told(seen(tmp_path, "loras/own"))
     assert (reason, words in message) == ("AdapterUnusable", True)
     assert seen(tmp_path, "loras/own", Beside(merge=True)).ok is can_merge
@@ -242,10 +255,53 @@ def test_tensors_that_the_engine_takes_from_no_adapter(tmp_path, tensor, words, 
     assert seen(tmp_path, "base").facts.adapters is None
 
 
+@pytest.mark.parametrize(
+    ("architecture", "is_taken"),
+    [
+        ("Qwen2_5_VLForConditionalGeneration", False),
+        ("Gemma3ForConditionalGeneration", False),
+        ("Qwen3VLForConditionalGeneration", True),
+        ("LlavaForConditionalGeneration", True),  # its configuration names the language model: left to the engine
+    ],
+)
+def test_a_multimodal_base_offers_what_its_language_model_offers(architecture, is_taken):
+    """By the record of the engine's classes; a tower's own matrices are no embedding."""
+    prefix = "base_model.model.model"
+    head = FoundAdapter(Path(), 8, "", tensors=frozenset({f"{prefix}.language_model.embed_tokens.lora_embedding_A"}))
+    with nullcontext() if is_taken else pytest.raises(CheckpointError, match=f"changes embed_tokens.*{architecture}"):
+        head.must_fit(architecture, merge=False)
+    head.must_fit(architecture, merge=True)
+    tower = FoundAdapter(Path(), 8, "", tensors=frozenset({f"{prefix}.visual.blocks.0.attn.qkv.lora_A.weight"}))
+    tower.must_fit(architecture, merge=False)
+
+
 def test_tensors_that_the_engine_takes(tmp_path):
     """Matrices, classifiers, and what peft keeps of the base's own embedding."""
     model(tmp_path / "base")
     kept = ("score.weight", "classifier.bias", "model.embed_tokens.base_layer.weight", "lm_head.lora_B.weight")
-    for number, tensor in enumerate(kept):
-        adapter(tmp_path / f"{number}", tensor=f"base_model.model.{tensor}", base_model_name_or_path="base")
+    for number, (tensor, suffix) in enumerate(product(kept, ("safetensors", "bin"))):
+        place = tmp_path / f"{number}"
+        adapter(place, tensor=f"base_model.model.{tensor}", suffix=suffix, base_model_name_or_path="base")
         assert seen(tmp_path, f"{number}").ok
+
+
+def test_what_training_leaves_beside_an_adapter_makes_it_no_model(volume):
+    """A trainer writes its arguments and its state into the same directory."""
+    for name in ("training_args.bin", "optimizer.pt", "scheduler.pt"):
+        (volume / "loras/sql" / name).write_bytes(b"x")
+    assert seen(volume, "loras/sql").facts.base_path == "Llama-Tiny"
+
+
+def test_a_pickle_of_more_than_tensors_is_refused(volume):
+    """The engine does not load it; a file that is cut off is told, and one without names is left to the engine."""
+    own, file = volume / "loras/sql", volume / "loras/sql/adapter_model.bin"
+    (own / "adapter_model.safetensors").unlink()
+    torch_archive(file, {MATRIX: datetime.date(2026, 1, 1)})
+    for beside in (Beside(), Beside(merge=True)):
+        reason, message = told(seen(volume, "loras/sql", beside))
+        assert reason == "AdapterUnusable"
+        assert "the adapter holds more than tensors (adapter_model.bin: datetime.date), which the engine" in message
+    file.write_bytes(torch_archive(file, {MATRIX: 1}).read_bytes()[:-30])
+    assert told(seen(volume, "loras/sql"))[0] == "ShardBroken"
+    file.write_bytes(pickle.dumps({MATRIX: 1}))
+    assert seen(volume, "loras/sql").ok

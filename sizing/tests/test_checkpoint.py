@@ -288,6 +288,29 @@ def test_an_index_without_its_files_leaves_what_is_there(volume):
     assert "1 of 2 weight files are missing" in refused(volume).message
 
 
+def test_mistrals_own_file_is_counted_once(volume):
+    """It is what the engine reads, beside the same weights under transformers' names, whole or not."""
+    good = volume / "good"
+    (good / "consolidated.safetensors").write_bytes(safetensors(1900, "F32"))
+    (good / "params.json").write_text("{}")
+    facts = inspect(volume, "good").facts
+    assert (facts.weights_bytes, facts.stored_dtype) == (1900, "float32")
+    (good / "model-00002-of-00002.safetensors").unlink()
+    assert inspect(volume, "good").ok
+    (good / "consolidated.safetensors").write_bytes(safetensors(1900)[:-1])
+    assert refused(volume).reason == "ShardBroken"
+
+
+def test_mistrals_own_file_in_a_folder_is_refused(volume):
+    """The engine would look for such files alone, and find none."""
+    inner = volume / "good/original"
+    inner.mkdir()
+    (inner / "consolidated.safetensors").write_bytes(safetensors(1900))
+    report = refused(volume)
+    assert report.reason == "ShardMissing"
+    assert "original/consolidated.safetensors in a folder inside makes the engine look for" in report.message
+
+
 def test_an_index_of_other_pickles_leaves_those_that_are_there(volume):
     """The engine reads no index of .bin files."""
     good = of_good(volume)

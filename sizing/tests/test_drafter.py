@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pickle
 import re
-import tracemalloc
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import pytest
 from windlass_sizing.errors import FactsError
 from windlass_sizing.files.adapters import Beside
 from windlass_sizing.files.directory import Directory
-from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.model import drafter
 from windlass_sizing.model.drafter import (
     DRAFT_MODEL,
@@ -276,54 +272,3 @@ def test_a_head_whose_names_are_not_known_is_inspected(tmp_path):
     model(tmp_path / "llama")
     beside = Beside(draft=Directory(tmp_path, "head", "PVC models", "spec.engine.speculation.source: path"))
     assert seen(tmp_path, "llama", beside).facts.draft.drafts_by == UNKNOWN
-
-
-def torch_archive(file: Path, names: dict[str, int], kind: int = zipfile.ZIP_STORED) -> Path:
-    with zipfile.ZipFile(file, "w", kind) as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(names))
-    return file
-
-
-@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_no_archive_is_decompressed(tmp_path, kind):
-    """Its 16 MiB of one letter would be in memory at once, though the entry says that it has 1,000 bytes."""
-    file = torch_archive(tmp_path / "pytorch_model.bin", {"x" * 16 * 2**20: 1}, kind)
-    with zipfile.ZipFile(file) as archive:
-        size = archive.infolist()[0].file_size.to_bytes(4, "little")
-    file.write_bytes(file.read_bytes().replace(size, (1000).to_bytes(4, "little")))
-    tracemalloc.start()
-    try:
-        assert tensor_names([file]) is None
-        assert tracemalloc.get_traced_memory()[1] < 2 * 2**20
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_broken_compressed_entry_has_no_names(tmp_path):
-    """No error of a decompressor leaves the function."""
-    file = torch_archive(tmp_path / "pytorch_model.bin", {"fc.weight": 1}, zipfile.ZIP_LZMA)
-    content = bytearray(file.read_bytes())
-    start = content.index(b"archive/data.pkl") + len(b"archive/data.pkl") + 9  # behind LZMA's own header
-    content[start : start + 8] = b"\xff" * 8
-    file.write_bytes(bytes(content))
-    assert tensor_names([file]) is None
-
-
-def test_names_of_a_file_that_torch_wrote(tmp_path):
-    """Read from its pickle without running it; those of a broken one are not known."""
-    file = tmp_path / "pytorch_model.bin"
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps({"fc.weight": 1, "layers.0.mlp.up_proj.weight": 2}))
-    file.write_bytes(content.getvalue())
-    assert {"fc.weight", "layers.0.mlp.up_proj.weight"} <= tensor_names([file])
-    file.write_bytes(content.getvalue()[:60])
-    assert tensor_names([file]) is None
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("archive/version", "3")
-    assert tensor_names([file]) is None
-    (tmp_path / "model.safetensors").write_bytes(safetensors(2000))
-    assert tensor_names([tmp_path / "model.safetensors"])
-    assert tensor_names([tmp_path / "model.safetensors", file]) is None
-    (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    assert tensor_names([tmp_path / "model.gguf"]) == frozenset()

@@ -10,6 +10,7 @@ from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.model.keys import SPELLINGS
 from windlass_sizing.placement import words
+from windlass_sizing.quantization.methods import reader_of
 
 MODELS = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 NAMES = [model["name"] for model in MODELS]
@@ -64,6 +65,18 @@ KEYS = {
     "DeepSeek-V3": ("dense_layers", "first_k_dense_replace"),
     "Kimi-K3": ("expert_hidden_size", "routed_expert_hidden_size"),
 }
+
+
+def test_a_checkpoint_that_the_engine_gives_another_reader():
+    """Kimi K3's experts are compressed-tensors to the checkpoint and MXFP4 to the engine, which needs bfloat16."""
+    config = next(model["config"] for model in MODELS if model["name"] == "Kimi-K3")
+    text = config["text_config"]
+    settings = text["quantization_config"] | {"format": "mxfp4-pack-quantized"}  # which the record leaves out
+    config = config | {"text_config": text | {"quantization_config": settings}}
+    facts = from_config(config)
+    assert (facts.quantization, facts.quantization_bits) == ("mxfp4", 4)
+    assert reader_of(facts.quantization).dtypes == ("bfloat16",)
+    assert from_config(config | {"architectures": ["KimiK3ForCausalLM"]}).quantization == "compressed-tensors"
 
 
 @pytest.mark.parametrize("name", KEYS)

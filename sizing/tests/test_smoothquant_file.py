@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from windlass_sizing.files.checkpoint import inspect
 from windlass_sizing.files.source import read_facts
-from windlass_sizing.files.weights import SMOOTHQUANT_FILE, read_weights
+from windlass_sizing.files.weights import read_weights
 from windlass_sizing.placement.formula import GIB, Serving, weights_gib
+from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 DATA = Path(__file__).parent / "data" / "smoothquant"
 PLAIN = "model.safetensors"

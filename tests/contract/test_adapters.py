@@ -6,8 +6,11 @@ Both sides look at the same files: the inspect Job's program at the volume's roo
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import sys
+import zipfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +137,65 @@ TENSORS = {
 }
 
 
+@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
 @pytest.mark.parametrize(("tensor", "is_taken"), TENSORS.items(), ids=TENSORS.keys())
-def test_tensors_are_judged_alike(volumes: dict[str, Path], tensor: str, is_taken: bool) -> None:
+def test_tensors_are_judged_alike(volumes: dict[str, Path], tensor: str, is_taken: bool, suffix: str) -> None:
     """By inspection and by the server, of a base whose class offers neither embedding nor head."""
     place = volumes["models"] / "loras/sql"
-    header = json.dumps({f"base_model.model.{tensor}": {"dtype": "F32", "shape": [16], "data_offsets": [0, 64]}})
-    content = len(header).to_bytes(8, "little") + header.encode() + bytes(64)
-    (place / "adapter_model.safetensors").write_bytes(content)
+    (place / "adapter_model.safetensors").unlink()
+    _write(place / f"adapter_model.{suffix}", f"base_model.model.{tensor}")
     report = inspect(volumes["models"], "loras/sql", "pvc/models")
     (own,) = (probe.look(looked_for(("--model", str(place)), {})).adapters.own,)
     assert own is not None
     assert (report.ok, not own.problem or "does not fit" in own.problem) == (is_taken, is_taken)
     assert is_taken or own.problem.removeprefix("the adapter ") in report.message
+
+
+VISION = {"depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 4, "out_hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "model_type", "is_taken"),
+    [
+        ("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", False),
+        ("Qwen3VLForConditionalGeneration", "qwen3_vl", True),
+    ],
+)
+def test_heads_of_multimodal_bases_are_judged_alike(
+    volumes: dict[str, Path], architecture: str, model_type: str, is_taken: bool
+) -> None:
+    """By what the base's language model offers to adapters; a tower's tensors are taken, and not served."""
+    place, file = volumes["models"] / "loras/sql", volumes["models"] / "Qwen/demo-7B/config.json"
+    more = {"architectures": [architecture], "model_type": model_type, "vision_config": VISION}
+    file.write_text(json.dumps(json.loads(file.read_text()) | more))
+    for tensor, is_fine in {"lm_head.lora_A.weight": is_taken, "visual.blocks.0.attn.qkv.lora_A.weight": True}.items():
+        _write(place / "adapter_model.safetensors", f"base_model.model.{tensor}")
+        report = inspect(volumes["models"], "loras/sql", "pvc/models")
+        (own,) = (probe.look(looked_for(("--model", str(place)), {})).adapters.own,)
+        assert own is not None
+        assert (report.ok, not own.problem or "does not fit" in own.problem) == (is_fine, is_fine), report.message
+
+
+def test_pickles_are_judged_alike(volumes: dict[str, Path]) -> None:
+    """A file with more than tensors in it, and one that is cut off."""
+    place = volumes["models"] / "loras/sql"
+    (place / "adapter_model.safetensors").unlink()
+    file = place / "adapter_model.bin"
+    _write(file, "x.lora_A.weight", date(2026, 1, 1))
+    for words in ("holds more than tensors (adapter_model.bin: datetime.date)", "adapter_model.bin is not whole"):
+        report = inspect(volumes["models"], "loras/sql", "pvc/models")
+        (own,) = (probe.look(looked_for(("--model", str(place)), {})).adapters.own,)
+        assert own is not None
+        assert words in report.message
+        assert words in own.problem
+        file.write_bytes(file.read_bytes()[:-30])
+
+
+def _write(file: Path, tensor: str, value: object = 1) -> None:
+    """An adapter's file with one tensor, as safetensors or torch writes it."""
+    if file.suffix == ".bin":
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps({tensor: value}, protocol=2))
+        return
+    header = json.dumps({tensor: {"dtype": "F32", "shape": [16], "data_offsets": [0, 64]}})
+    file.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(64))

@@ -72,7 +72,7 @@ def cut(file: Path) -> None:
         pytest.param(lambda d: (d / "adapter_model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0[]"),
                      "is broken: adapter_model.safetensors: its header is damaged", id="header"),
         pytest.param(lambda d: (d / "adapter_model.safetensors").rename(d / "adapter_model.bin").write_bytes(b""),
-                     "is broken: adapter_model.bin is empty; copy it again", id="empty-bin"),
+                     "is broken: adapter_model.bin is empty; download it again", id="empty-bin"),
     ],
 )  # fmt: skip
 def test_a_broken_one(model: Path, disk, break_it, said: str) -> None:

@@ -1,4 +1,4 @@
-"""In the serving image: what the engine's own functions say of adapters' tensors, KV caches and weight files.
+"""In the serving image: what the engine's own functions say of adapters' tensors and files, KV caches and weight files.
 
     python print_rules.py
 
@@ -8,10 +8,14 @@ cache.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import tempfile
+from collections import OrderedDict
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,38 @@ CASES = json.loads((Path(__file__).parents[3] / "sizing/tests/data/engine/rules.
 
 def is_taken(tensor: str) -> bool:
     """Whether the engine reads a tensor of this name out of an adapter."""
-    from vllm.lora.utils import parse_fine_tuned_lora_name
+    from vllm.lora.utils import is_base_embedding_weights, parse_fine_tuned_lora_name
 
-    return _or_none(lambda: parse_fine_tuned_lora_name(f"base_model.model.{tensor}")) is not None
+    name = f"base_model.model.{tensor}"
+    return is_base_embedding_weights(name) or _or_none(lambda: parse_fine_tuned_lora_name(name)) is not None
+
+
+def pickles() -> dict[str, tuple[str, list[str] | None]]:
+    """Files of torch.save in hexadecimal digits, and the names that the engine loads of each."""
+    import torch
+
+    names = [f"base_model.model.{name}" for name in CASES["tensors"]]
+    tensors = {name: torch.zeros(1) for name in names}
+    parameters = {name: torch.nn.Parameter(torch.zeros(1).half()) for name in names}
+    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
+        "plain": (tensors, {}),
+        "ordered": (OrderedDict(tensors), {}),
+        "of a module": (torch.nn.Linear(1, 1).state_dict(), {}),
+        "parameters": (parameters, {}),
+        "another protocol": (tensors, {"pickle_protocol": 4}),
+        "a date": (tensors | {"saved": date(2026, 1, 1)}, {}),
+        "a whole module": (torch.nn.Linear(1, 1), {}),
+    }
+    return {name: _saved(value, **more) for name, (value, more) in kinds.items()}
+
+
+def _saved(value: Any, **more: Any) -> tuple[str, list[str] | None]:
+    import torch
+
+    content = io.BytesIO()
+    torch.save(value, content, **more)
+    loaded = _or_none(lambda: torch.load(io.BytesIO(content.getvalue()), map_location="cpu", weights_only=True))
+    return content.getvalue().hex(), sorted(loaded) if loaded else None
 
 
 def kv_cache(settings: dict[str, Any]) -> str:
@@ -42,10 +75,11 @@ def files(there: list[str], indexes: dict[str, list[str]]) -> list[str] | None:
 
     with tempfile.TemporaryDirectory() as folder:
         for name in there:
+            Path(folder, name).parent.mkdir(exist_ok=True)
             Path(folder, name).touch()
         for name, named in indexes.items():
             Path(folder, name).write_text(json.dumps({"weight_map": dict(enumerate(named))}))
-        loader = DefaultModelLoader(LoadConfig(load_format="hf"))
+        loader = DefaultModelLoader(LoadConfig(load_format="auto"))
         found = _or_none(lambda: loader._prepare_weights(folder, None, None, True, None))
         return sorted(Path(name).name for name in found[1]) if found else None
 
@@ -53,7 +87,7 @@ def files(there: list[str], indexes: dict[str, list[str]]) -> list[str] | None:
 def _or_none(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except (ValueError, OSError, RuntimeError):
+    except (ValueError, OSError, RuntimeError, pickle.UnpicklingError):
         return None
 
 
@@ -64,6 +98,7 @@ def main() -> dict[str, Any]:
 
     return {
         "tensors": {name: is_taken(name) for name in CASES["tensors"]},
+        "pickles": pickles(),
         "kv": {name: kv_cache(settings) for name, settings in CASES["kv"].items()},
         "files": {name: files(*case) for name, case in CASES["files"].items()},
     }

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from windlass_sizing.files.tensor_names import adapter_tensors
+from windlass_sizing.files.weight_files import adapter_file
 from windlass_sizing.model import lora_config as config
 from windlass_sizing.model import lora_tensors
 from windlass_sizing.quantization.engine import ENGINE
@@ -46,9 +48,11 @@ def _checked(adapter: Adapter, base: names.Shapes) -> Adapter:
 
 def _named(adapter: Adapter, architecture: str) -> Adapter:
     """The adapter, with what the engine says of its tensors' names."""
-    tensors = _header(Path(adapter.path) / f"adapter_model{SUFFIX}") if adapter.rank else ()
-    offered = ENGINE.adapter_embeddings.get(architecture)
-    by_name, merged = lora_tensors.problems((tensor.name for tensor in tensors), architecture, offered)
+    file = adapter_file(Path(adapter.path)) if adapter.rank else None
+    tensors = adapter_tensors(file) if file else frozenset[str]()
+    if isinstance(tensors, str):
+        return replace(adapter, problem=adapter.problem or tensors, merge_problem=adapter.merge_problem or tensors)
+    by_name, merged = lora_tensors.problems(tensors, architecture, ENGINE.adapter_embeddings.get(architecture))
     return replace(adapter, problem=adapter.problem or by_name, merge_problem=adapter.merge_problem or merged)
 
 

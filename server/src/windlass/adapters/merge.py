@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, INDEXES, adapter_file
 from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import read, source, tensor_file
@@ -22,7 +23,6 @@ from windlass.adapters.names import HEADS, Change, match
 from windlass.adapters.source import Source
 from windlass.adapters.tensor_file import Tensor
 from windlass.errors import ModelError
-from windlass.startup.files import INDEX_OF
 
 INDEX = "model.safetensors.index.json"
 COPY_BYTES = 16 * 1024**2
@@ -73,7 +73,7 @@ def open_checkpoint(plan: Merge) -> Checkpoint:
     sources = tuple(source.opened(base / shard.name) for shard in plan.shards)
     if not sources:
         raise ModelError(f"base model {base} has no weights; copy it again")
-    file = read.weights(directory)
+    file = adapter_file(directory)
     if file is None:
         raise ModelError(f"adapter {directory} has no weights any more; copy it again")
     adapter = source.opened(file)
@@ -120,7 +120,7 @@ def write(checkpoint: Checkpoint, folder: Path, report: Report) -> None:
 
 
 def _link(checkpoint: Checkpoint, folder: Path) -> None:
-    ours = {shard.path.name for shard in checkpoint.written} | set(INDEX_OF.values()) | {*read.WEIGHTS, config.FILE}
+    ours = {shard.path.name for shard in checkpoint.written} | set(INDEXES) | {*ADAPTER_WEIGHTS, config.FILE}
     for entry in checkpoint.base.absolute().iterdir():
         # Hidden entries are the volume's own; other copies of the weights would be served in place of these.
         if entry.name not in ours and not entry.name.startswith(".") and not _is_other_copy(entry, checkpoint):

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, adapter_file, has_weights, transformers_files
+from windlass_sizing.files.weights import measure
 from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import base, fit, tensor_file
@@ -16,8 +19,6 @@ from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Given
 from windlass.errors import ModelError, UsageError
 from windlass.startup import files
 
-WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "adapter_model.pt")
-"""The engine takes the first that is there."""
 BASE_CONFIG = "config.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 FOLDERS_MAX = 1000
@@ -55,18 +56,13 @@ def _class_of(base: Path) -> str:
         return ""
 
 
-def weights(adapter: Path) -> Path | None:
-    """The file of its tensors."""
-    return next((adapter / name for name in WEIGHTS if (adapter / name).is_file()), None)
-
-
 def base_weights(directory: Path) -> tuple[files.WeightFile, ...]:
-    """The model's own weight files; an adapter that lies among them is none."""
-    return tuple(file for file in files.find(directory) if file.path.name not in WEIGHTS)
+    """The model's own weight files, under the names of tensors that adapters have."""
+    return files.find(directory, transformers_files)
 
 
 def _own(here: Path, asked: Asked) -> Adapter | None:
-    if not (here / config.FILE).is_file() or base_weights(here):
+    if not (here / config.FILE).is_file() or _has_weights(here):
         return None
     return _adapter(here, here.absolute().name, FOUND, asked)
 
@@ -103,7 +99,15 @@ def _neighbour(here: Path, named: str) -> str:
 
 
 def _is_base(place: Path) -> bool:
-    return (place / BASE_CONFIG).is_file() and bool(files.find(place))
+    return (place / BASE_CONFIG).is_file() and _has_weights(place)
+
+
+def _has_weights(place: Path) -> bool:
+    """False where the directory cannot be read, for that is told where the model is looked at."""
+    try:
+        return has_weights(place)
+    except OSError:
+        return False
 
 
 def _named(here: Path) -> str:
@@ -159,17 +163,16 @@ def _broken(directory: Path) -> str:
         return said
     if waiting := _waiting(directory):
         return waiting
-    file = weights(directory)
+    file = adapter_file(directory)
     if file is None:
-        return f"has no weights ({' or '.join(WEIGHTS[:2])}); copy it again"
+        return f"has no weights ({' or '.join(ADAPTER_WEIGHTS[:2])}); copy it again"
     try:
         if file.suffix == ".safetensors":
             tensor_file.read_header(file)
-        elif not file.stat().st_size:
-            return f"is broken: {file.name} is empty; copy it again"
         else:
-            with documents.opened(file):
-                pass
+            measure(file)
+    except CheckpointError as error:
+        return f"is broken: {error}"
     except OSError as error:
         return _unreadable(file, error)
     except ValueError as error:
@@ -208,7 +211,7 @@ def _unreadable(file: Path, error: OSError) -> str:
 
 def _digest(directory: Path) -> str:
     total = hashlib.sha256(documents.read(directory / config.FILE, documents.CONFIG_BYTES_MAX))
-    file = weights(directory)
+    file = adapter_file(directory)
     assert file is not None  # noqa: S101 - looked for before
     with documents.opened(file) as content:
         total.update(hashlib.file_digest(content, "sha256").digest())

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from windlass_sizing.errors import CheckpointError, FactsError
 from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config
-from windlass_sizing.files.weights import GGUF, NOT_WHOLE, quantization_of, read_weights, wanted_files
+from windlass_sizing.files.weight_files import GGUF, wanted_files
+from windlass_sizing.files.weights import NOT_WHOLE, quantization_of, read_weights
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from windlass_sizing.files.weight_files import transformers_files
 
 from windlass.errors import ModelError
 from windlass.startup import files
@@ -136,7 +137,7 @@ def _is_dense(model: Path, prefix: str, layers: torch.nn.ModuleList) -> None:
 def _has_its_names(model: Path, network: torch.nn.Module, prefix: str, instead: str) -> None:
     """The engine looks for the checkpoint's names, and transformers renames some while it loads."""
     stored: set[str] = set()
-    for found in files.find(model):
+    for found in files.find(model, transformers_files):
         if found.path.suffix != ".safetensors":
             return
         with safe_open(found.path, framework="pt") as opened:

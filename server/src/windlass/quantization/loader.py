@@ -21,13 +21,13 @@ from vllm.distributed import get_pp_group, get_tp_group
 from vllm.logger import init_logger
 from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 from vllm.model_executor.model_loader.reload import finalize_layerwise_processing
+from windlass_sizing.files.weight_files import SAFETENSORS
 from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 from windlass.adapters import tensor_file
 from windlass.quantization import keep
 from windlass.quantization.config import OnlineConfig, head_is_quantized
 from windlass.quantization.methods import METHODS
-from windlass.startup.files import INDEX_OF
 
 GIB = 2**30
 _KINDS = {torch.uint8: "U8", torch.int8: "I8", torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}
@@ -72,7 +72,7 @@ class Loader(DefaultModelLoader):  # type: ignore[misc]  # the engine has no typ
         ours = Path(model_name_or_path, SMOOTHQUANT_FILE)
         if self._is_smoothquant and ours.is_file():
             # Not by way of the engine: an index that is left of files that are gone would leave it no file at all.
-            return model_name_or_path, [str(ours)], True, INDEX_OF[".safetensors"]
+            return model_name_or_path, [str(ours)], True, SAFETENSORS.index
         folder, found, is_safe, index = super()._prepare_weights(model_name_or_path, *words, **more)
         if self._is_smoothquant:
             return folder, [str(Path(folder, SMOOTHQUANT_FILE))], True, index

@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
 from windlass_sizing.files.directory import Directory
-from windlass_sizing.files.tensor_names import tensor_names
-from windlass_sizing.files.weights import ADAPTER_WEIGHTS, SUFFIXES, inside, listed, measure, names_in
+from windlass_sizing.files.tensor_names import adapter_tensors
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, adapter_file, has_weights, inside, listed, names_in
+from windlass_sizing.files.weights import measure
 from windlass_sizing.model import lora_config, lora_tensors
 from windlass_sizing.quantization.engine import ENGINE
 
@@ -56,7 +57,9 @@ class FoundAdapter:
     rank: int
     base: str  # as its configuration names it: a path, or a name as `Qwen/Qwen2-7B-Instruct`
     merge_problem: str = field(default="", compare=False)
-    tensors: frozenset[str] = field(default=frozenset(), compare=False)  # their names; empty where no header says them
+    tensors: frozenset[str] = field(
+        default=frozenset(), compare=False
+    )  # their names; empty where the file does not say them
 
     def must_fit(self, architecture: str, *, merge: bool) -> None:
         """CheckpointError where the engine takes these tensors from no adapter of a base of this class."""
@@ -69,11 +72,6 @@ class FoundAdapter:
 def is_adapter(place: Path) -> bool:
     """Whether the directory is itself an adapter: its configuration without a model's weights beside it."""
     return (place / lora_config.FILE).is_file() and not has_weights(place)
-
-
-def has_weights(place: Path) -> bool:
-    """Whether a model's own weights lie there; an adapter's are none."""
-    return any(name.endswith(SUFFIXES) and name not in ADAPTER_WEIGHTS for name in names_in(place))
 
 
 def read(directory: Directory, *, merge: bool) -> FoundAdapter:
@@ -98,14 +96,15 @@ def _read(place: Path, *, merge: bool) -> FoundAdapter:
     numbers, (by_name, merged) = lora_config.read(said), lora_config.problems(said)
     if problem := merged if merge else by_name:
         raise CheckpointError(UNUSABLE, f"the adapter {problem}")
-    file = next((name for name in ADAPTER_WEIGHTS if (place / name).is_file()), None)
+    file = adapter_file(place)
     if file is None:
         raise CheckpointError(UNUSABLE, f"the adapter has no weights ({' or '.join(ADAPTER_WEIGHTS[:2])})")
-    measure(inside(place, file))
+    measure(inside(place, file.name))
+    tensors = adapter_tensors(file)
+    if isinstance(tensors, str):
+        raise CheckpointError(UNUSABLE, f"the adapter {tensors}")
     base, rank = said.get("base_model_name_or_path"), getattr(numbers, "largest_rank", 0)
-    path = inside(place, file)
-    tensors = tensor_names([path]) if path.suffix == ".safetensors" else None
-    return FoundAdapter(place, rank, base if isinstance(base, str) else "", merged, tensors or frozenset())
+    return FoundAdapter(place, rank, base if isinstance(base, str) else "", merged, tensors)
 
 
 def named(model: Directory, wanted: Named) -> FoundAdapter:

@@ -18,7 +18,8 @@ from windlass_sizing.files import adapters, documents
 from windlass_sizing.files.adapters import NO_BASE, NOT_ADAPTER, UNUSABLE, Beside
 from windlass_sizing.files.directory import Directory, spoken
 from windlass_sizing.files.tensor_names import tensor_names
-from windlass_sizing.files.weights import GGUF, SMOOTHQUANT_BITS, Weights, inside, read_weights, wanted_files
+from windlass_sizing.files.weight_files import GGUF, inside, wanted_files
+from windlass_sizing.files.weights import SMOOTHQUANT_BITS, Weights, read_weights
 from windlass_sizing.model import drafter, lora
 from windlass_sizing.model.facts import ModelFacts, from_config
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from windlass_sizing.errors import CheckpointError
-from windlass_sizing.files.weights import listed, names_in
+from windlass_sizing.files.weight_files import listed, names_in
 
 T = TypeVar("T")
 

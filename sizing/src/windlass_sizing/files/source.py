@@ -12,7 +12,8 @@ from typing import Any
 from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files import documents
 from windlass_sizing.files.checkpoint import SIDE_QUANTIZATION, beside_config, from_files
-from windlass_sizing.files.weights import INDEXES, Weights, read_weights
+from windlass_sizing.files.weight_files import INDEXES
+from windlass_sizing.files.weights import Weights, read_weights
 from windlass_sizing.model.facts import ModelFacts, from_config
 
 CONFIG = "config.json"

@@ -1,21 +1,21 @@
-"""The names of a checkpoint's tensors, from its headers alone: what a head that drafts is told by.
+"""The names of a checkpoint's tensors, from its headers alone: what heads that draft and adapters are judged by.
 
-`checkpoint.py` asks for a draft directory, and the server's probe does. No tensor is read, no pickle is run, and
-nothing is decompressed: torch stores the entries of its archives as they are.
+`checkpoint.py` asks for a draft directory, `adapters.py` for adapters, and the server's probes for both. No tensor is
+read, and no pickle is run.
 """
 
 from __future__ import annotations
 
-import pickletools
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from windlass_sizing.files import documents
+from windlass_sizing.files.torch_names import NotPlainError, torch_names
 
-PICKLE_BYTES_MAX = 16 * documents.MIB  # a pickle of names and shapes alone; published heads have some KiB
-TEXTS = ("SHORT_BINUNICODE", "BINUNICODE", "UNICODE")
+TORCHS = (".bin", ".pt")
+AGAIN = "save it again as safetensors"
 UNREADABLE = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError),
     *(zipfile.BadZipFile, zlib.error),
@@ -30,12 +30,21 @@ def tensor_names(files: Iterable[Path]) -> frozenset[str] | None:
         return None
 
 
-def _names(file: Path) -> Iterator[str]:
+def adapter_tensors(file: Path) -> frozenset[str] | str:
+    """The names in an adapter's file, none where it does not say them; or why the engine refuses it."""
+    try:
+        return frozenset(_names(file))
+    except NotPlainError as error:
+        return f"holds more than tensors ({file.name}: {str(error)[:80]}), which the engine does not load; {AGAIN}"
+    except UNREADABLE:
+        return frozenset()
+
+
+def _names(file: Path) -> Iterable[str]:
     """None of a GGUF file: the engine has no head in that format."""
     if file.suffix == ".safetensors":
-        yield from _of_safetensors(file)
-    elif file.suffix == ".bin":
-        yield from _of_pickle(file)
+        return _of_safetensors(file)
+    return torch_names(file) if file.suffix in TORCHS else ()
 
 
 def _of_safetensors(file: Path) -> Iterator[str]:
@@ -45,14 +54,3 @@ def _of_safetensors(file: Path) -> Iterator[str]:
             raise ValueError("its header's length is impossible")
         header = documents.parse(content.read(length))
     yield from (str(name) for name in header if name != "__metadata__")
-
-
-def _of_pickle(file: Path) -> Iterator[str]:
-    """Every text of the pickle that torch writes: the tensors' names are among them."""
-    with documents.opened(file) as content, zipfile.ZipFile(content) as archive:
-        entry = next((entry for entry in archive.infolist() if entry.filename.endswith("/data.pkl")), None)
-        if entry is None or entry.compress_type != zipfile.ZIP_STORED or entry.file_size > PICKLE_BYTES_MAX:
-            raise ValueError("it holds no pickle of torch")
-        for code, argument, _ in pickletools.genops(archive.read(entry)):
-            if code.name in TEXTS and isinstance(argument, str):
-                yield argument

@@ -12,8 +12,8 @@ from windlass_sizing.model.lora_config import BY_PEFT, CLASSIFIERS, MERGE_IT
 
 MATRICES = (".lora_A.weight", ".lora_B.weight", ".lora_embedding_A", ".lora_embedding_B")
 """Ends of the names of tensors that the engine takes."""
-PASSED_OVER = "base_layer"
-"""In names that it passes over."""
+PASSED_OVER = (".embed_tokens.base_layer.weight", ".lm_head.base_layer.weight")
+"""Ends of names that it passes over: the base's own embedding and head, which peft keeps."""
 TOKENS = ".trainable_tokens_delta"
 EMBEDDINGS = ("embed_tokens", "lm_head", "wte", "word_embeddings", "embed_in", "embed_out", "tok_embeddings")
 """Names of a model's embedding and head, which few classes offer to adapters."""
@@ -24,7 +24,7 @@ def problems(names: Iterable[str], architecture: str, offered: Collection[str] |
 
     `offered`: which of its embedding and head the class gives to adapters; None where that is not known.
     """
-    listed = sorted(name for name in names if PASSED_OVER not in name)
+    listed = sorted(name for name in names if not name.endswith(PASSED_OVER))
     if token := next((name for name in listed if name.endswith(TOKENS)), ""):
         words = f"has trained single tokens ({_short(token)}), which the engine cannot serve; {BY_PEFT}"
         return words, words

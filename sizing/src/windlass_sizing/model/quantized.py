@@ -27,6 +27,12 @@ LISTS = (
     *("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude", "llm_int8_skip_modules"),
 )
 PLAIN_BITS = 16
+MXFP4 = "mxfp4"
+READ_AS_MXFP4 = (
+    ("mxfp4-pack-quantized", "KimiK3ForConditionalGeneration"),
+    ("mxfp4-pack-quantized", "KimiK3MTPModel"),
+)
+"""Formats of compressed-tensors that the engine gives another reader, by class (vLLM 0.32, `models/config.py`)."""
 KV_ALGORITHMS: dict[str, float] = {"FP8": 8, "NVFP4": 4.5}
 """ModelOpt's names of a KV cache's format, and the bits of a value with its scale."""
 
@@ -59,7 +65,13 @@ def packing_of(config: Mapping[str, Any], places: Mapping[str, frozenset[int]], 
         settings = {"quant_method": MODELOPT, **settings["quantization"]}
     method = _method(settings)
     bits = formats.nominal_bits(method, settings)
-    return Packing(method, bits, _packed(config, method, settings, places, model_type), _kv_bits(method, settings))
+    reader = MXFP4 if (settings.get("format"), *_classes(config)) in READ_AS_MXFP4 else method
+    return Packing(reader, bits, _packed(config, method, settings, places, model_type), _kv_bits(method, settings))
+
+
+def _classes(config: Mapping[str, Any]) -> tuple[str, ...]:
+    named = config.get("architectures")
+    return tuple(map(str, named)) if isinstance(named, list) else ()
 
 
 def _method(settings: Mapping[str, Any]) -> str:
@@ -105,7 +117,7 @@ def _of(found: tuple[float, ...], every: list[Format]) -> tuple[tuple[float, flo
 
 
 def _packs(method: str) -> tuple[str, ...]:
-    if method == "mxfp4":
+    if method == MXFP4:
         return (EXPERT,)
     return (*LINEAR, *(() if method in DECODER_ONLY else (TOWER,)))
 

@@ -51,7 +51,9 @@ class Engine:
     transformers: frozenset[str]  # that it runs by transformers' module
     suffixes: tuple[str, ...]  # of classes for another task, which it makes of the ones that it has
     gone: dict[str, str]  # architectures that it gave up, and the last release with them
-    adapter_embeddings: dict[str, tuple[str, ...]]  # embedding and head that a text model's class offers to adapters
+    adapter_embeddings: dict[
+        str, tuple[str, ...]
+    ]  # embedding and head that a class, or its language model's, offers to adapters
     cards: dict[str, tuple[Code, ...]]  # of each image's family: the needed libraries
 
     def serves(self, architecture: str) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from windlass_sizing.files.weight_files import transformers_files
 
 from windlass.quantization import decoders
 from windlass.quantization.decoders import Opened
@@ -59,7 +60,9 @@ def make(model: Path, target: Path, recipe: Recipe, report: Report) -> dict[str,
 
 
 def _key(model: Path, recipe: Recipe) -> dict[str, object]:
-    weights = [[found.path.name, found.size, found.path.stat().st_mtime_ns] for found in files.find(model)]
+    weights = [
+        [found.path.name, found.size, found.path.stat().st_mtime_ns] for found in files.find(model, transformers_files)
+    ]
     digest = hashlib.sha256(Path(recipe.data).read_bytes()).hexdigest()
     return {"weights": weights, "data": digest, **{k: v for k, v in asdict(recipe).items() if k != "data"}}
 
