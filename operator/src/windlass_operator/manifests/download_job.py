@@ -14,7 +14,7 @@ from typing import Any
 
 from windlass_api.crd.model import DownloadSpec
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
-from windlass_api.names import COMPONENT_LABEL, SERVICE_LABEL
+from windlass_api.names import COMPONENT_LABEL, DOWNLOAD, SERVICE_LABEL
 
 from windlass_operator.manifests.job_placement import placed, placement_mark
 from windlass_operator.manifests.metadata import (
@@ -27,7 +27,6 @@ from windlass_operator.manifests.metadata import (
 )
 from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, ModelVolume, model_volume
 
-DOWNLOAD = "download"
 DOWNLOAD_LABEL = "serving.windlass.dev/download"
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 TOKEN_VARIABLE = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name

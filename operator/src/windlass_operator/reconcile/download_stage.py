@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.names import COMPONENT_LABEL
+from windlass_api.names import COMPONENT_LABEL, DOWNLOAD
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.apply import Applier
@@ -21,7 +21,6 @@ from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
 from windlass_operator.manifests.download_job import (
-    DOWNLOAD,
     download_digest,
     download_job,
     download_labels,

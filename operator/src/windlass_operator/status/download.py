@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from windlass_api.names import DOWNLOAD
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import living, owned_by
@@ -21,7 +22,6 @@ from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
 from windlass_operator.status.jobs import again_in_s, given_up, held_open, instant, refused, terminated
 
-DOWNLOAD = "download"  # the Job's own container
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
 COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
