@@ -48,9 +48,8 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
             "ignoreEngineLimits": False,
             "memoryCache": True,
         },
-        "expose": {"apiKeysSecret": "", "path": "", "timeoutSeconds": 3600},
+        "expose": {"path": "", "timeoutSeconds": 3600},
         "license": {"required": True},
-        "cache": {"pvc": ""},
         "scheduling": {"priorityClassName": "", "topologySpread": "None"},
     }
 
