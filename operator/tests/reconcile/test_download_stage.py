@@ -220,12 +220,15 @@ async def test_the_job_of_an_earlier_operator_goes_on():
 
 @pytest.mark.parametrize(("owners", "left"), [(["u-1"], False), (["u-1", "u-2"], True)], ids=["alone", "shared"])
 async def test_of_two_jobs_for_one_download_the_older_stays(world, owners, left):
-    """Two services that begin at once may make one each."""
+    """Two services that begin at once may make one each. A younger one that says it is done is not believed."""
     world.put_service(**asked())
     await world.look()
     (older,) = world.cluster.all("Job")
-    world.cluster.put("Job", shared_job(world, "a-first-by-name", "newer", "2026-01-01T00:00:01Z", *owners))
+    forged = shared_job(world, "a-first-by-name", "newer", "2026-01-01T00:00:01Z", *owners)
+    forged["metadata"]["annotations"] = {"serving.windlass.dev/download-result": DONE}
+    world.cluster.put("Job", forged)
     await world.look()
+    assert condition(world, "Downloading")["reason"] == "Downloading"
     assert world.cluster.one("Job", older["metadata"]["name"]) is not None
     newer = world.cluster.one("Job", "a-first-by-name")
     assert (newer is not None) is left
