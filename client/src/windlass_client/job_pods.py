@@ -22,11 +22,17 @@ async def job_pods(api: Api, namespace: str, name: str) -> list[Pod]:
     """The pods, oldest first; none where there is no such service or the user may not read Jobs."""
     with suppress(ForbiddenError, NotFoundError):
         service = await api.call("GET", paths.services(namespace, name), f"llmservice {namespace}/{name}")
-        jobs = {uid_of(row) for row in await _found(api, paths.jobs(namespace)) if uid_of(service) in _owners(row)}
-        rows = await _found(api, paths.core(namespace, "pods")) if jobs else []
-        pods = [pod_of(row) for row in rows if controller_uid(row) in jobs]
-        return sorted(pods, key=lambda pod: (pod.created, pod.name))
+        _, rows = await job_rows(api, namespace, uid_of(service))
+        return sorted((pod_of(row) for row in rows), key=lambda pod: (pod.created, pod.name))
     return []
+
+
+async def job_rows(api: Api, namespace: str, uid: str) -> tuple[Rows, Rows]:
+    """The Jobs that the service of this uid owns, alone or with others, and their pods, as the API server has them."""
+    jobs = [row for row in await _found(api, paths.jobs(namespace)) if uid in _owners(row)]
+    makers = {uid_of(row) for row in jobs}
+    pods = await _found(api, paths.core(namespace, "pods")) if makers else []
+    return jobs, [row for row in pods if controller_uid(row) in makers]
 
 
 async def _found(api: Api, path: str) -> Rows:
