@@ -101,7 +101,7 @@ export interface paths {
         };
         /**
          * Logs
-         * @description `LINES`: lines of all serving pods, or of one; `END`.
+         * @description `LINES`: lines of all serving pods, of the model's Jobs while there are none, or of one pod; `END`.
          */
         get: operations["logs_api_services__namespace___name__logs_get"];
         put?: never;
@@ -1136,7 +1136,7 @@ export interface components {
         };
         /**
          * Row
-         * @description What the list shows; figures of the plan are null while there is none.
+         * @description What the list shows; figures are those that serve, and null while there is no plan.
          */
         Row: {
             /** Namespace */

@@ -48,9 +48,8 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
             "ignoreEngineLimits": False,
             "memoryCache": True,
         },
-        "expose": {"apiKeysSecret": "", "path": "", "timeoutSeconds": 3600},
+        "expose": {"path": "", "timeoutSeconds": 3600},
         "license": {"required": True},
-        "cache": {"pvc": ""},
         "scheduling": {"priorityClassName": "", "topologySpread": "None"},
     }
 
@@ -357,16 +356,17 @@ def test_the_status_is_a_subresource_of_its_own(apiserver, namespace):
         "type": "Ready", "status": "False", "reason": "Starting", "message": "the engine loads",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }  # fmt: skip
-    status = {"ready": "0/1", "conditions": [condition], "plan": {"gpus": 4, "tp": 4, "maxModelLen": 8192}}
+    figures = {"gpus": 4, "tp": 4, "maxModelLen": 8192}
+    status = {"ready": "0/1", "updatedReplicas": 1, "conditions": [condition], "plan": figures, "inForce": figures}
     patch = json.dumps({"status": status, "spec": {"replicas": 5}})
     apiserver.kubectl("patch", "llm", "qwen2-7b", "-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
     found = apiserver.get("llm", "qwen2-7b", "-n", namespace)
     assert (1, status) == (found["spec"]["replicas"], found["status"])
     header, row = apiserver.kubectl("get", "llm", "-n", namespace).stdout.splitlines()
-    assert header.split() == ["NAME", "MODEL", "READY", "STATUS", "GPUS", "TP", "AGE"]
-    assert row.split()[:6] == ["qwen2-7b", "Qwen2-7B-Instruct", "0/1", "Starting", "4", "4"]
+    assert header.split() == ["NAME", "MODEL", "READY", "UP-TO-DATE", "STATUS", "GPUS", "TP", "AGE"]
+    assert row.split()[:7] == ["qwen2-7b", "Qwen2-7B-Instruct", "0/1", "1", "Starting", "4", "4"]
     wide = apiserver.kubectl("get", "llm", "-n", namespace, "-o", "wide").stdout
-    assert wide.splitlines()[0].split()[7:] == ["CONTEXT", "QUANT", "ADDRESS", "MESSAGE"]
+    assert wide.splitlines()[0].split()[8:] == ["CONTEXT", "QUANT", "ADDRESS", "MESSAGE"]
     assert "the engine loads" in wide
 
 

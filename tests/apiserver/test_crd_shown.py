@@ -35,6 +35,18 @@ def test_explain_tells_every_field(apiserver):
     assert "gpus is the number of GPUs of a replica" in one
 
 
+def test_describe_shows_no_older_form_that_nobody_wrote(apiserver, namespace):
+    """Nor is it stored; one that somebody wrote stays."""
+    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(a_service()))
+    text = apiserver.kubectl("describe", "llm", "-n", namespace).stdout
+    assert [word for word in ("\n  Cache:", "API Keys Secret", "Tls Secret") if word in text] == []
+    written = a_service(cache={"pvc": "kernels"}, expose={"apiKeysSecret": "keys"})
+    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(written))
+    text = apiserver.kubectl("describe", "llm", "-n", namespace).stdout
+    assert "API Keys Secret:  keys" in text
+    assert "Pvc:  kernels" in text
+
+
 def _eventually(ask):
     """The API server publishes a new CRD's OpenAPI a moment after it is established."""
     return wait_until(ask, "the publication of the schema")

@@ -381,7 +381,7 @@ def test_a_wide_listing_shows_the_status(bed):
     planned(bed, on_cpu())
     bed.until_reason("qwen", "Ready", "Starting")
     row = bed.kubectl("get", "llm", "qwen", "--no-headers").split()
-    assert row[:5] == ["qwen", "Qwen2-0.5B-Instruct", "0/1", "Starting", "0"]
+    assert row[:6] == ["qwen", "Qwen2-0.5B-Instruct", "0/1", "0", "Starting", "0"]
 
 
 def _versions(bed: Bed) -> dict[str, str]:

@@ -26,9 +26,9 @@ RAISED = {
 }
 
 
-def a_service(**spec: object) -> LLMService:
+def a_service(name: str = "qwen", **spec: object) -> LLMService:
     model = {"id": "m", "source": {"pvc": {"claimName": "models"}}, "download": {"hub": "huggingface", "name": "o/n"}}
-    meta = {"name": "qwen", "namespace": "a", "uid": "u"}
+    meta = {"name": name, "namespace": "a", "uid": "u"}
     return LLMService.model_validate({"metadata": meta, "spec": {"model": model, **spec}})
 
 
@@ -61,9 +61,21 @@ def test_limits_of_the_pod_template_are_a_remedy_for_a_default(apiserver, namesp
     assert answer(apiserver, namespace, pod_template(a_service(podTemplate={"spec": RAISED}), SHAPE)) == ""
 
 
-@pytest.mark.parametrize(
+JOBS = pytest.mark.parametrize(
     "job", [inspect_job, lambda one, *rest: download_job([one], *rest)], ids=["inspect", "download"]
 )
+
+
+@JOBS
+def test_the_longest_name_of_a_service_gives_jobs_that_are_taken(apiserver, namespace, job):
+    """A Job's name is a label of its pods, which the API server limits to 63 characters."""
+    manifest = job(a_service("a" * 50), IMAGE, "Never")
+    manifest["metadata"]["namespace"] = namespace
+    made = apiserver.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest), check=False)
+    assert made.returncode == 0, made.stderr
+
+
+@JOBS
 def test_a_quota_of_limits_takes_the_jobs_that_the_chart_gives_limits(apiserver, namespace, job):
     """Its refusal names what lacks; with limits from the chart the Job's pod is let in."""
     hard = {"limits.cpu": "64", "limits.memory": "512Gi", "requests.cpu": "64", "requests.memory": "512Gi"}

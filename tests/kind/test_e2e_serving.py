@@ -126,8 +126,8 @@ def test_the_right_license_heals_the_service_without_touching_it(bed, namespace,
 
 def test_the_columns_tell_the_service_at_a_glance(bed, namespace, service):
     table = bed.kubectl("-n", namespace, "get", "llm").splitlines()
-    assert table[0].split() == ["NAME", "MODEL", "READY", "STATUS", "GPUS", "TP", "AGE"]
-    assert table[1].split()[:5] == [service, "demo", "1/1", "Running", "1"]
+    assert table[0].split() == ["NAME", "MODEL", "READY", "UP-TO-DATE", "STATUS", "GPUS", "TP", "AGE"]
+    assert table[1].split()[:6] == [service, "demo", "1/1", "1", "Running", "1"]
 
 
 def test_the_plan_shows_what_the_engine_measured(bed, namespace, service):

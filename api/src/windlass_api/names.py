@@ -4,7 +4,7 @@ SERVICE_LABEL = "serving.windlass.dev/service"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "windlass"
-SERVER, INSPECT = "server", "inspect"
+SERVER, DOWNLOAD, INSPECT = "server", "download", "inspect"  # components, and the containers that do their work
 
 RESULT_ANNOTATION = "serving.windlass.dev/inspect-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/inspect-finished"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass_api.crd.schema import crd
+from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
 LEFT_OUT = "empty says left out, and what that means is decided at the read"
 WISH = "false says that nothing is asked for"
@@ -61,17 +62,13 @@ WHY: Mapping[str, tuple[object, str]] = {
     "engine.memoryCache": (True, "a service keeps the start that it was measured with"),
     "env[].value": ("", "as of Kubernetes' own variables"),
     "expose": ({}, PLACE),
-    "expose.apiKeysSecret": ("", LEFT_OUT),
     "expose.path": ("", LEFT_OUT),
     "expose.ingress.className": ("", LEFT_OUT),
-    "expose.ingress.tlsSecret": ("", LEFT_OUT),
     "expose.gateway.parentRefs[].namespace": ("", LEFT_OUT),
     "expose.gateway.parentRefs[].sectionName": ("", LEFT_OUT),
     "expose.timeoutSeconds": (3600, TUNED),
     "license": ({}, PLACE),
     "license.required": (True, "a service never loses its license gate by an upgrade"),
-    "cache": ({}, PLACE),
-    "cache.pvc": ("", LEFT_OUT),
     "scheduling": ({}, PLACE),
     "scheduling.tolerations[].key": ("", "as of Kubernetes' own tolerations"),
     "scheduling.tolerations[].operator": ("Equal", "as of Kubernetes' own tolerations"),
@@ -96,3 +93,15 @@ def test_every_stored_default_is_known_and_has_a_reason():
     """A new one is a row here, or it is left to the read."""
     spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     assert dict(stored(spec)) == {path: value for path, (value, _) in WHY.items()}
+
+
+def test_an_older_form_that_an_earlier_crd_stored_empty_asks_for_nothing():
+    """Stored or left out it is the same spec, so that no digest of it changes with the CRD."""
+    ingress = {"host": "a.example"}
+    spec = {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}, "expose": {"ingress": ingress}}
+    stored = {"apiKeysSecret": "", "ingress": {**ingress, "tlsSecret": ""}}
+    before = LLMServiceSpec.model_validate({**spec, "expose": stored, "cache": {"pvc": ""}})
+    now = LLMServiceSpec.model_validate(spec)
+    assert now == before
+    for options in ({}, {"exclude_defaults": True}):
+        assert now.model_dump(mode="json", **options) == before.model_dump(mode="json", **options)

@@ -170,6 +170,10 @@ class Client:
         """The serving pods, by name."""
         return self._loop.run(self._inner.pods(name, namespace))
 
+    def pods_at_work(self, name: str, namespace: str | None = None) -> Pods:
+        """The serving pods; while there are none, those of the Jobs that fetch and inspect the model, oldest first."""
+        return self._loop.run(self._inner.pods_at_work(name, namespace))
+
     def events(self, name: str, namespace: str | None = None, *, with_pods: bool = True) -> ServiceEvents:
         """Events about the service and its pods, oldest first."""
         return self._loop.run(self._inner.events(name, namespace, with_pods=with_pods))

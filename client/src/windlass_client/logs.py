@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from windlass_api.names import SERVER
 from windlass_base.kube.errors import InvalidError, NotFoundError, UnreachableError
 from windlass_base.kube.rest import Api, AsText
 
@@ -18,7 +19,6 @@ from windlass_client.errors import NoLogsError
 from windlass_client.line_queue import LineQueue
 from windlass_client.values import LogLine, Pod
 
-SERVER_CONTAINER = "server"
 LOOK_AGAIN_S = 2.0
 PIECE_MAX = 1 << 20  # characters; a longer line comes in pieces
 FindPods = Callable[[str, str], Awaitable[list[Pod]]]
@@ -34,7 +34,7 @@ class LogQuery:
     follow: bool = False
     previous: bool = False
     tail_lines: int | None = None
-    container: str = SERVER_CONTAINER
+    container: str = SERVER  # of `pod`; other pods are read where they do their work
     piece_max: int = PIECE_MAX
     pods_max: int | None = None  # followed at the same time; more of them are an InvalidError
     raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
@@ -51,9 +51,9 @@ async def _once(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[L
     """Pod after pod; those that have no log are left out while another has one."""
     silent: NoLogsError | None = None
     heard = False
-    for pod in await _names(ask, find_pods):
+    for pod, container in await _targets(ask, find_pods):
         try:
-            async for line in _pod_lines(api, ask, pod):
+            async for line in _pod_lines(api, replace(ask, container=container), pod):
                 heard = True
                 yield line
         except NoLogsError as error:
@@ -89,29 +89,31 @@ class _Keeper:
         """Until cancelled, or until the pods may not be listed."""
         try:
             while True:
-                for pod in await _names(self._ask, find_pods, none_yet=True):
+                for pod, container in await _targets(self._ask, find_pods, none_yet=True):
                     if pod not in self._readers or self._readers[pod].done():
-                        self._readers[pod] = asyncio.create_task(self._read(pod))
+                        self._readers[pod] = asyncio.create_task(self._read(pod, container))
                 await asyncio.sleep(LOOK_AGAIN_S)
         finally:
             for task in self._readers.values():
                 task.cancel()
             await asyncio.gather(*self._readers.values(), return_exceptions=True)
 
-    async def _read(self, pod: str) -> None:
+    async def _read(self, pod: str, container: str) -> None:
         """One pod until its container ends."""
+        ask = replace(self._ask, container=container)
         try:
-            async for line in _pod_lines(self._api, self._ask, pod, since=self._last.get(pod, "")):
+            async for line in _pod_lines(self._api, ask, pod, since=self._last.get(pod, "")):
                 self._last[pod] = line.time
                 await self._queue.put(line)
         except (NoLogsError, NotFoundError, UnreachableError):
             return  # not started yet, gone, or cut: looked at again
 
 
-async def _names(ask: LogQuery, find_pods: FindPods, none_yet: bool = False) -> list[str]:
+async def _targets(ask: LogQuery, find_pods: FindPods, none_yet: bool = False) -> list[tuple[str, str]]:
+    """The pods to read, each with the container that does its work."""
     if ask.pod:
-        return [ask.pod]
-    found = [pod.name for pod in await find_pods(ask.name, ask.namespace)]
+        return [(ask.pod, ask.container)]
+    found = [(pod.name, pod.container) for pod in await find_pods(ask.name, ask.namespace)]
     if not found and not none_yet:
         raise NoLogsError(f"llmservice {ask.namespace}/{ask.name} has no pods; see its status for why")
     if none_yet and ask.pods_max is not None and len(found) > ask.pods_max:

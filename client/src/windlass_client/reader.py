@@ -13,6 +13,7 @@ from windlass_base.kube.access import Access, find_access
 from windlass_base.kube.rest import Api
 
 from windlass_client import logs, paths, watching
+from windlass_client.job_pods import job_pods
 from windlass_client.values import (
     AnyService,
     LLMService,
@@ -101,6 +102,10 @@ class Reader:
         rows = await self._find(paths.core(self._in(namespace), "pods"), paths.of_service(name))
         return sorted((pod_of(row) for row in rows), key=lambda pod: pod.name)
 
+    async def pods_at_work(self, name: str, namespace: str | None = None) -> Pods:
+        """The serving pods; while there are none, those of the Jobs that fetch and inspect the model, oldest first."""
+        return await self.pods(name, namespace) or await job_pods(self.api, self._in(namespace), name)
+
     async def events(self, name: str, namespace: str | None = None, *, with_pods: bool = True) -> ServiceEvents:
         """Events about the service and, unless told not to, about its pods; oldest first."""
         place = self._in(namespace)
@@ -120,10 +125,10 @@ class Reader:
         previous: bool = False,
         tail_lines: int | None = None,
     ) -> AsyncIterator[LogLine]:
-        """Lines of all serving pods, or of one; `follow` goes on and takes new pods in, `previous` reads the run
-        before the last restart. NoLogsError while no container has started."""
+        """Lines of all pods at work, or of one serving pod; `follow` goes on and takes new pods in, `previous` reads
+        the run before the last restart. NoLogsError while no container has started."""
         ask = logs.LogQuery(self._in(namespace), name, pod, follow, previous, tail_lines)
-        return logs.read(self.api, ask, self.pods)
+        return logs.read(self.api, ask, self.pods_at_work)
 
     async def preview(
         self,

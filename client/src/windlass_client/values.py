@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from windlass_api.crd import v1alpha1
 from windlass_api.crd.base import ApiModel
 from windlass_api.crd.status import Condition
+from windlass_api.names import DOWNLOAD, INSPECT, SERVER
 from windlass_api.objects.reading import Object, dig, is_leaving, is_ready, name_of
 from windlass_api.objects.records import listed, mapped
 from windlass_base.kube.errors import FieldProblem, InvalidError, UnreadableError
@@ -57,7 +58,7 @@ class ServiceEvent:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A serving pod."""
+    """A pod of a service: it serves, or it fetches or inspects the model."""
 
     name: str
     phase: str  # Pending, Running, Succeeded, Failed, Unknown
@@ -68,6 +69,11 @@ class Pod:
     containers: tuple[str, ...]
     state: str  # the first container's, in a word: Running, CrashLoopBackOff, ContainerCreating, …
     deleting: bool
+
+    @property
+    def container(self) -> str:
+        """The container that does the pod's work; others may be injected before it."""
+        return next((one for one in (SERVER, DOWNLOAD, INSPECT) if one in self.containers), SERVER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from windlass_api.names import SERVER
 from windlass_client.logs import LogQuery, read
 from windlass_client.values import LogLine
 
@@ -15,12 +16,19 @@ async def run(session: Session) -> int:
     """Lines as they come; with several pods each begins with its pod's name."""
     options = session.options
     await named_service(session, options.name)  # a misspelt name is reported as such, not as a service without pods
-    pods = await session.client.pods(options.name)
+    pods = await session.client.pods_at_work(options.name)
     several = (len(pods) > 1 or options.follow) and not options.pod
     ask = LogQuery(
-        session.namespace, options.name, options.pod, options.follow, options.previous, options.tail, raw=True
+        session.namespace,
+        options.name,
+        options.pod,
+        options.follow,
+        options.previous,
+        options.tail,
+        container=next((pod.container for pod in pods if pod.name == options.pod), SERVER),
+        raw=True,
     )
-    lines = read(session.client.api, ask, session.client.pods)
+    lines = read(session.client.api, ask, session.client.pods_at_work)
     async for line in lines:
         _show(session, line, several)
     return OK.code

@@ -182,7 +182,7 @@ def _logs(commands: Commands) -> None:
     one = _command(
         commands,
         "logs",
-        "print the logs of a service's pods",
+        "print the logs of a service's pods; before there are any, of the Jobs that fetch and inspect its model",
         (
             ("kubectl windlass logs demo -f", "all pods, those that come later too"),
             ("kubectl windlass logs demo --previous", "the run before the last restart"),

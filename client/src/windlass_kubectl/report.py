@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from windlass_api.names import SERVICE_LABEL
-from windlass_api.objects.reading import name_of
+from windlass_api.objects.reading import name_of, uid_of
 from windlass_api.objects.records import node_of, pod_of
 from windlass_api.plan.model import GPU_RESOURCE, MIG_RESOURCE_PREFIX
 from windlass_base.kube.errors import ClientError, InvalidError
 from windlass_client import logs, paths, watching
+from windlass_client.job_pods import job_rows
 from windlass_client.values import LogLine, container_names, service_of
 
 from windlass_kubectl import __version__, service_tree
@@ -102,6 +103,7 @@ async def collect(session: Session, name: str) -> Bundle:
     bundle.documents["versions"] = {"client": __version__, "collectedAt": session.now().isoformat(timespec="seconds")}
     for kind, path in CHILDREN:
         await _rows(session, bundle, kind, watching.Collection(path.format(session.namespace), kind, _ours(name)))
+    await _downloads(session, bundle, uid_of(raw))
     await _versions(session, bundle)
     await _nodes(session, bundle)
     pods, events = await client.pods(name), await client.events(name)
@@ -109,7 +111,7 @@ async def collect(session: Session, name: str) -> Bundle:
     tree = service_tree.tree(service_of(raw), pods, events, session.now(), Paint())
     bundle.texts["status.txt"] = Paint().tree(tree) + "\n"
     containers = [(name_of(pod), one) for pod in bundle.documents.get("pods", ()) for one in container_names(pod)]
-    for pod, container in containers[:CONTAINERS_MAX]:  # those of the inspect Job too
+    for pod, container in containers[:CONTAINERS_MAX]:  # those of the Jobs too
         await _logs(session, bundle, pod, container)
     bundle.missing += [f"the logs of {pod}, {container}" for pod, container in containers[CONTAINERS_MAX:]][:10]
     return bundle
@@ -117,6 +119,19 @@ async def collect(session: Session, name: str) -> Bundle:
 
 def _ours(name: str) -> Mapping[str, str]:
     return {"labelSelector": f"{SERVICE_LABEL}={name}"}
+
+
+async def _downloads(session: Session, bundle: Bundle, uid: str) -> None:
+    """The download's Job and pods, which bear no service's name: several services may share them."""
+    try:
+        found = await job_rows(session.client.api, session.namespace, uid)
+    except ClientError as error:
+        bundle.missing.append(str(error))
+        return
+    for kind, rows in zip(("jobs", "pods"), found, strict=True):
+        known = {name_of(row) for row in bundle.documents.get(kind, ())}
+        if more := [row for row in rows if name_of(row) not in known]:
+            bundle.documents[kind] = [*bundle.documents.get(kind, ()), *more]
 
 
 async def _rows(session: Session, bundle: Bundle, name: str, what: watching.Collection) -> None:

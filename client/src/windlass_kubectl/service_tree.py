@@ -25,15 +25,15 @@ GIB = 1024**3
 
 def row(service: LLMService, now: datetime) -> tuple[str, ...]:
     """A line of the table; the columns are HEADINGS."""
-    plan, ready = service.status.plan, service.condition("Ready")
+    figures, ready = service.status.in_force or service.status.plan, service.condition("Ready")
     return (
         service.metadata.name,
         service.spec.model.id,
         service.status.ready or "-",
         ready.reason if ready else "-",
-        str(plan.gpus) if plan and plan.gpus is not None else "-",
-        str(plan.tp) if plan and plan.tp else "-",
-        str(plan.max_model_len) if plan and plan.max_model_len else "-",
+        str(figures.gpus) if figures and figures.gpus is not None else "-",
+        str(figures.tp) if figures and figures.tp else "-",
+        str(figures.max_model_len) if figures and figures.max_model_len else "-",
         age(service.metadata.creation_timestamp, now),
     )
 

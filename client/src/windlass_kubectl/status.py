@@ -48,7 +48,7 @@ async def run(session: Session) -> int:
 
 async def _show_one(session: Session, name: str) -> None:
     raw = await raw_service(session, name)
-    pods = await _if_allowed(session, session.client.pods(name), "pods")
+    pods = await _if_allowed(session, session.client.pods_at_work(name), "pods")
     events = await _if_allowed(session, session.client.events(name, with_pods=bool(pods)), "events")
     if session.is_text:
         branch = service_tree.tree(service_of(raw), pods, events, session.now(), session.paint)

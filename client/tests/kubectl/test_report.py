@@ -17,13 +17,22 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PLANTED = "Zq-planted-4f1c9a"
 ENV = [{"name": "HF_TOKEN", "value": PLANTED}, {"name": "SEED", "value": "17"}]
 SERVICE = {
-    "metadata": {"name": "qwen", "namespace": "team"},
+    "metadata": {"name": "qwen", "namespace": "team", "uid": "u"},
     "spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}, "env": ENV},
 }
 PODS = [
     {"metadata": {"name": "qwen-1"}, "spec": {"containers": [{"name": "server", "env": ENV}]}},
     {"metadata": {"name": "qwen-inspect"}, "spec": {"containers": [{"name": "inspect"}]}},
 ]
+SHARED = {
+    "jobs": [{"metadata": {"name": "a-download", "uid": "j", "ownerReferences": [{"uid": "a"}, {"uid": "u"}]}}],
+    "pods": [
+        {
+            "metadata": {"name": "a-download-1", "ownerReferences": [{"uid": "j", "controller": True}]},
+            "spec": {"containers": [{"name": "download"}]},
+        }
+    ],
+}
 
 
 class Server:
@@ -44,6 +53,8 @@ class Server:
             return httpx2.Response(403, json=status)
         if "/llmservices/" in path:
             return httpx2.Response(404, json={"kind": "Status", "reason": "NotFound", "message": "not found"})
+        if "download" in request.url.params.get("labelSelector", ""):
+            return httpx2.Response(200, json={"metadata": {}, "items": SHARED[path.rsplit("/", 1)[-1]]})
         return httpx2.Response(200, json={"metadata": {}, "items": PODS if path.endswith("/team/pods") else []})
 
     @staticmethod
@@ -75,6 +86,14 @@ async def test_logs_of_every_container_are_there_without_their_secrets(session):
     assert "17" in files["service.yaml"]
     for secret in (PLANTED, "abcdef123"):
         assert secret not in str(files)
+
+
+async def test_a_download_that_services_share_is_in_the_report(session):
+    """Its Job and its log, though neither bears the service's name."""
+    files = (await collect(session, "qwen")).redacted().files()
+    assert "a-download-1.download.log" in files
+    assert "a-download" in files["jobs.yaml"]
+    assert [files["pods.yaml"].count(f"name: {name}\n") for name in ("qwen-1", "a-download-1")] == [1, 1]
 
 
 async def test_secrets_are_never_asked_for(session):

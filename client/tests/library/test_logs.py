@@ -34,6 +34,8 @@ class Pods:
         if parts[-1] == "pods":
             items = [{"metadata": {"name": name}} for name in sorted(self.texts)]
             return httpx2.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": items})
+        if parts[-1] != "log":
+            return httpx2.Response(404, json={"kind": "Status", "reason": "NotFound", "message": "not found"})
         text = self.texts[parts[-2]]
         if text and "timestamps" in request.url.params:
             text = b"".join(self.stamped(line) for line in text.splitlines(keepends=True))
@@ -123,6 +125,46 @@ async def test_so_many_pods_are_followed_at_once():
         await anext(logs.read(client.api, ask, client.pods))
     once = replace(ask, follow=False)
     assert [line.text async for line in logs.read(client.api, once, client.pods)] == ["one", "two", "three"]
+
+
+class Jobs:
+    """A service, Jobs that own pods, and serving pods; each pod wrote its container's name."""
+
+    def __init__(self, *serving: str) -> None:
+        self.serving = list(serving)
+        self.jobs = [self.a_job("fetch", "u", "another"), self.a_job("look", "u"), self.a_job("strange", "another")]
+        self.pods = [
+            self.a_pod("look-1", "look", "2026-01-01T00:00:02Z", "inspect"),
+            self.a_pod("fetch-1", "fetch", "2026-01-01T00:00:01Z", "mesh-proxy", "download"),
+            self.a_pod("strange-1", "strange", "2026-01-01T00:00:00Z", "download"),
+            self.a_pod("forged-1", "nobody", "2026-01-01T00:00:00Z", "download"),
+        ]
+
+    @staticmethod
+    def a_job(uid: str, *owners: str) -> dict:
+        return {"metadata": {"name": uid, "uid": uid, "ownerReferences": [{"uid": owner} for owner in owners]}}
+
+    @staticmethod
+    def a_pod(name: str, job: str, created: str, *containers: str) -> dict:
+        owner = {"uid": job, "controller": True}
+        meta = {"name": name, "creationTimestamp": created, "ownerReferences": [owner]}
+        return {"metadata": meta, "spec": {"containers": [{"name": one} for one in containers]}}
+
+    async def handle(self, request: httpx2.Request) -> httpx2.Response:
+        last, selector = request.url.path.rsplit("/", 1)[-1], request.url.params.get("labelSelector", "")
+        if last == "log":
+            return httpx2.Response(200, content=request.url.params["container"].encode() + b"\n")
+        rows = {"jobs": self.jobs, "pods": self.pods if "download" in selector else []}
+        if last in rows:
+            rows["pods"] += [{"metadata": {"name": name}} for name in self.serving if "server" in selector]
+            return httpx2.Response(200, json={"metadata": {"resourceVersion": "1"}, "items": rows[last]})
+        return httpx2.Response(200, json={"metadata": {"name": "qwen", "uid": "u"}})
+
+
+async def test_without_serving_pods_the_jobs_of_the_model_are_read():
+    """Oldest first, each in its own container; a Job of other services is none of them, nor is a pod without a Job."""
+    assert await lines(Jobs()) == [("fetch-1", "download"), ("look-1", "inspect")]
+    assert await lines(Jobs("qwen-1")) == [("qwen-1", "server")]
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_api.names import COMPONENT_LABEL, SERVER
 from windlass_operator.cluster.kinds import Events, Jobs, Pods, StatefulSets
-from windlass_operator.cluster.read import Download, read_children
+from windlass_operator.cluster.read import read_children
 from windlass_operator.records.base import parse
 from windlass_operator.records.pods import Event
 
@@ -69,7 +69,7 @@ async def test_events_are_read_of_what_does_not_get_on(pod, now, asked):
     assert children.events == ((parse(Event, KILLING),) if asked else ())
 
 
-DOWNLOAD_JOB = {"metadata": {"name": "windlass-download-0", "uid": "job"}}
+DOWNLOAD_JOB = {"metadata": {"name": "qwen-download-0", "uid": "job"}}
 
 
 class OneDownload(OneKind):
@@ -79,11 +79,9 @@ class OneDownload(OneKind):
         super().__init__(pod)
         self.job = {**DOWNLOAD_JOB, **job}
 
-    async def get(self, kind, *_):
-        return self.job if kind is Jobs else None
-
     async def records(self, kind, shape, _namespace, labels):
-        return [parse(shape, self.pod)] if kind is Pods and self.pod and "download" in labels else []
+        rows = {Jobs: self.job, Pods: self.pod}
+        return [parse(shape, rows[kind])] if "download" in labels and rows[kind] else []
 
 
 def a_download_pod(phase):
@@ -105,5 +103,5 @@ def a_download_pod(phase):
 async def test_events_are_read_of_a_download_job_that_has_no_pod(pod, job, asked):
     """A refused pod is told nowhere else."""
     cluster = OneDownload(pod, **job)
-    await read_children(cluster, "team", "qwen", "uid", Download("windlass-download-0", {"download": "0"}))
+    await read_children(cluster, "team", "qwen", "uid", {"download": "0"})
     assert ({"involvedObject.uid": "job"} in cluster.asked) is asked

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_operator.manifests.download_job import download_digest, download_job, download_owners
+from windlass_operator.manifests.download_job import download_digest, download_job, download_labels, download_owners
 from windlass_operator.manifests.inspect_job import inspect_job
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "download"
@@ -76,13 +76,30 @@ def test_the_pod_is_restricted_and_its_volume_writable(name):
 
 
 def test_services_that_want_the_same_share_a_job():
+    """Its name begins with the first service's, its labels are the same for all."""
     one, two = a_service("one", "uid-b"), a_service("two", "uid-a", connections=32, tokenSecret={"name": "t"})
     jobs = [download_job(services, IMAGE, "Always") for services in ([one], [two], [one, two], [two, one])]
-    assert len({job["metadata"]["name"] for job in jobs}) == 1
+    digest = download_digest(one)
+    names = [f"{word}-download-{digest}" for word in ("one", "two", "one", "one")]
+    assert [job["metadata"]["name"] for job in jobs] == names
+    assert all(download_labels(two).items() <= job["metadata"]["labels"].items() for job in jobs)
+    assert all(download_labels(one).items() <= job["spec"]["template"]["metadata"]["labels"].items() for job in jobs)
     assert jobs[2] == jobs[3]
     owners = jobs[2]["metadata"]["ownerReferences"]
     assert [(owner["uid"], owner["controller"]) for owner in owners] == [("uid-a", False), ("uid-b", False)]
     assert "serving.windlass.dev/service" not in jobs[2]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda one: download_job([one], IMAGE, "Always"), lambda one: inspect_job(one, IMAGE, "Always")]
+)
+def test_a_job_s_name_begins_with_its_service_s_and_is_a_label(make):
+    """A pod's label holds the Job's name, in 63 characters; two long names stay apart."""
+    names = [make(a_service(name)).get("metadata")["name"] for name in ("q", "a" * 45, "a" * 50, "a" * 49 + "b")]
+    assert all(len(name) <= 63 for name in names)
+    assert len({name[:60] for name in names}) == 4
+    assert [name[:2] for name in names] == ["q-", "aa", "aa", "aa"]
+    assert names[1].startswith(f"{'a' * 45}-")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import httpx2
@@ -44,7 +45,7 @@ def pod_of(job, number, status):
 
 def ended(world, message, number):
     """Job controller and kubelet, for the Job that downloads."""
-    job = jobs(world)["windlass-download"]
+    job = jobs(world)["qwen-download"]
     row = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": message, "finishedAt": world.now}}}
     world.cluster.put("Pod", pod_of(job, number, {"phase": "Succeeded", "containerStatuses": [row]}))
 
@@ -66,8 +67,8 @@ async def test_nothing_is_inspected_before_the_download_is_done(world):
     """Job, progress from its pod, then the inspection, the plan and the pods."""
     world.put_service(**asked())
     await world.look()
-    assert list(jobs(world)) == ["windlass-download"]
-    job = jobs(world)["windlass-download"]
+    assert list(jobs(world)) == ["qwen-download"]
+    job = jobs(world)["qwen-download"]
     world.cluster.put("Pod", pod_of(job, 1, {"phase": "Running", "podIP": "10.0.0.1"}))
     await world.look()
     status = world.cluster.one("LLMService", "qwen")["status"]
@@ -77,7 +78,7 @@ async def test_nothing_is_inspected_before_the_download_is_done(world):
     assert world.ready()["reason"] == "Downloading"
     ended(world, DONE, 1)
     await world.look()
-    assert set(jobs(world)) == {"windlass-download", "qwen-inspect"}
+    assert set(jobs(world)) == {"qwen-download", "qwen-inspect"}
     assert condition(world, "Downloading")["reason"] == "Downloaded"
     inspect = jobs(world)["qwen-inspect"]
     row = {"name": "inspect", "state": {"terminated": {"exitCode": 0, "message": GOOD, "finishedAt": world.now}}}
@@ -87,6 +88,25 @@ async def test_nothing_is_inspected_before_the_download_is_done(world):
     await world.look()
     await world.look()
     assert world.cluster.writes == []
+
+
+async def test_a_hub_that_cannot_be_reached_is_told_while_the_download_tries_again():
+    """STATUS stays Downloading; the condition has the download's own words and what to do, and is written once."""
+    words = "no answer from the hub: [Errno -2] Name or service not known"
+    facts = {"version": 1, "phase": "download", "download": {"bytesDone": 0, "bytesTotal": 0, "trouble": words}}
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json=facts))) as http:
+        world = World(http)
+        world.put_service(**asked())
+        await world.look()
+        world.cluster.put("Pod", pod_of(jobs(world)["qwen-download"], 1, {"phase": "Running", "podIP": "10.0.0.1"}))
+        await world.look()
+        for type_, status in (("Ready", "False"), ("Downloading", "True"), ("ModelReady", "Unknown")):
+            row = condition(world, type_)
+            assert (row["status"], row["reason"]) == (status, "Downloading")
+            assert row["message"].startswith(f"{words}; tried again; check spec.model.download.endpoint, DNS, egress")
+        assert "download" not in world.cluster.one("LLMService", "qwen")["status"]
+        await world.look()
+        assert world.cluster.writes == []
 
 
 async def test_a_failed_download_is_reported_and_tried_again_later(world):
@@ -99,7 +119,7 @@ async def test_a_failed_download_is_reported_and_tried_again_later(world):
     assert "qwen/Qwen2-0.5B" in world.ready()["message"]
     world.minute = 1
     await world.look()
-    assert world.cluster.writes[0].startswith("delete Job/windlass-download-")
+    assert world.cluster.writes[0].startswith("delete Job/qwen-download-")
 
 
 async def test_services_with_one_target_share_one_job(world):
@@ -140,8 +160,8 @@ async def test_a_download_that_is_asked_for_no_longer_ends(world):
     await world.look()
     world.put_service()
     await world.look()
-    assert [write for write in world.cluster.writes if write.startswith("delete Job/windlass-download-")]
-    assert "windlass-download" not in jobs(world)
+    assert [write for write in world.cluster.writes if write.startswith("delete Job/qwen-download-")]
+    assert "qwen-download" not in jobs(world)
     await world.look()
     assert [write for write in world.cluster.writes if "download" in write] == []
 
@@ -170,11 +190,56 @@ async def test_a_shared_download_is_left_and_not_deleted(world):
     assert [patch["metadata"]["resourceVersion"] for patch in patches] == ["7"]
 
 
+def shared_job(world, name, uid, created, *owners):
+    """The world's download Job under another name, as another reconcile or an earlier operator made it."""
+    job = copy.deepcopy(next(job for job in world.cluster.all("Job") if "download" in job["metadata"]["name"]))
+    rows = [{**job["metadata"]["ownerReferences"][0], "name": owner, "uid": owner} for owner in owners]
+    job["metadata"] |= {"name": name, "uid": uid, "creationTimestamp": created, "ownerReferences": rows}
+    return job
+
+
+async def test_the_job_of_an_earlier_operator_goes_on():
+    """It has another name and the same labels: an upgrade starts no download anew."""
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(404))) as http:
+        world = World(http)
+        world.put_service(**asked())
+        await world.look()
+        (now,) = world.cluster.all("Job")
+        old = shared_job(
+            world, f"windlass-{now['metadata']['name'].partition('-')[2]}", "old", "2025-12-01T00:00:00Z", "u-1"
+        )
+        world.cluster.objects.pop(("Job", now["metadata"]["name"]))
+        world.cluster.put("Job", old)
+        await world.look()
+        assert world.cluster.writes == []
+        row = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": DONE, "finishedAt": world.now}}}
+        world.cluster.put("Pod", pod_of(old, 1, {"phase": "Succeeded", "containerStatuses": [row]}))
+        await world.look()
+        assert condition(world, "Downloading")["reason"] == "Downloaded"
+
+
+@pytest.mark.parametrize(("owners", "left"), [(["u-1"], False), (["u-1", "u-2"], True)], ids=["alone", "shared"])
+async def test_of_two_jobs_for_one_download_the_older_stays(world, owners, left):
+    """Two services that begin at once may make one each. A younger one that says it is done is not believed."""
+    world.put_service(**asked())
+    await world.look()
+    (older,) = world.cluster.all("Job")
+    forged = shared_job(world, "a-first-by-name", "newer", "2026-01-01T00:00:01Z", *owners)
+    forged["metadata"]["annotations"] = {"serving.windlass.dev/download-result": DONE}
+    world.cluster.put("Job", forged)
+    await world.look()
+    assert condition(world, "Downloading")["reason"] == "Downloading"
+    assert world.cluster.one("Job", older["metadata"]["name"]) is not None
+    newer = world.cluster.one("Job", "a-first-by-name")
+    assert (newer is not None) is left
+    assert not newer or [row["uid"] for row in newer["metadata"]["ownerReferences"]] == ["u-2"]
+
+
 TOLERATION = {"key": "dedicated", "operator": "Exists"}
 
 
 def refused_event(world, words="exceeded quota: q"):
-    job = jobs(world)["windlass-download"]
+    job = jobs(world)["qwen-download"]
     about = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
     meta = {"name": "e", "namespace": "team-a"}
     world.cluster.put(
@@ -192,13 +257,13 @@ async def test_a_refused_download_is_reported_and_made_anew_when_it_would_be_ano
         await world.look()
         assert world.ready()["reason"] == "QuotaExceeded"
         assert "exceeded quota: q; the chart's value download.resources says" in world.ready()["message"]
-        assert not [write for write in world.cluster.writes if "windlass-download" in write]
+        assert not [write for write in world.cluster.writes if "qwen-download" in write]
     world.reconciler = world.another_operator(download_resources={"limits": {"cpu": "1"}})
     assert await world.look() == 1
-    assert [write.rsplit("-", 1)[0] for write in world.cluster.writes] == ["delete Job/windlass-download"]
+    assert [write.rsplit("-", 1)[0] for write in world.cluster.writes] == ["delete Job/qwen-download"]
     assert world.ready()["reason"] == "QuotaExceeded"
     await world.look()
-    container = jobs(world)["windlass-download"]["spec"]["template"]["spec"]["containers"][0]
+    container = jobs(world)["qwen-download"]["spec"]["template"]["spec"]["containers"][0]
     assert container["resources"] == {"limits": {"cpu": "1"}}
 
 
@@ -206,7 +271,7 @@ async def test_a_download_that_gets_on_keeps_its_pod_when_its_placement_changes(
     """A Job's pod never changes, and what it has fetched is worth keeping."""
     world.put_service(**asked())
     await world.look()
-    world.cluster.put("Pod", pod_of(jobs(world)["windlass-download"], 1, {"phase": "Running", "podIP": "10.0.0.1"}))
+    world.cluster.put("Pod", pod_of(jobs(world)["qwen-download"], 1, {"phase": "Running", "podIP": "10.0.0.1"}))
     world.put_service(**asked(), scheduling={"tolerations": [TOLERATION]})
     await world.look()
     assert not [write for write in world.cluster.writes if "Job/" in write]
@@ -216,14 +281,14 @@ async def test_a_download_whose_pod_an_injected_container_holds_open_ends_it(wor
     """A claim of one node would else stay there: the Job keeps its last word and ends its pods, once."""
     world.put_service(**asked())
     await world.look()
-    job = jobs(world)["windlass-download"]
+    job = jobs(world)["qwen-download"]
     own = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": DONE, "finishedAt": world.now}}}
     proxy = {"name": "a-proxy", "state": {"running": {"startedAt": world.now}}}
     world.cluster.put("Pod", pod_of(job, 1, {"phase": "Running", "containerStatuses": [proxy, own]}))
     await world.look()
-    job = jobs(world)["windlass-download"]
+    job = jobs(world)["qwen-download"]
     assert job["spec"]["suspend"] is True
     assert job["metadata"]["annotations"]["serving.windlass.dev/download-result"] == DONE
     assert condition(world, "Downloading")["reason"] == "Downloaded"
     await world.look()
-    assert not [write for write in world.cluster.writes if "windlass-download" in write]
+    assert not [write for write in world.cluster.writes if "qwen-download" in write]

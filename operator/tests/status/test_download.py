@@ -9,7 +9,7 @@ from windlass_operator.records import base
 from windlass_operator.records.pods import Pod
 from windlass_operator.records.workloads import Job
 from windlass_operator.status import download
-from windlass_operator.status.download import State, finished, line, parse, progress, retry_in_s
+from windlass_operator.status.download import State, finished, line, parse, progress, retry_in_s, trouble
 
 from .as_read import events
 
@@ -141,7 +141,18 @@ def test_facts_become_integers():
 )
 def test_facts_that_are_not_ours_are_none(facts):
     assert progress(facts) == {}
+    assert trouble(facts) == ""
     assert line(progress(facts)) == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [("no answer\nfrom the hub", "no answer from the hub"), (5, ""), (None, ""), ("x" * 3000, f"…{'x' * 1024}")],
+    ids=["a sentence", "a number", "nothing", "a long one"],
+)
+def test_a_trouble_is_one_short_line(told, words):
+    """Anybody may answer on a pod's port."""
+    assert trouble({"version": 1, "download": {"trouble": told}}) == words
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, None, "5", 10**30])

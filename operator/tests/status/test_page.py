@@ -13,8 +13,9 @@ HEAD = """# Troubleshooting
 Every reason that `kubectl get llm` shows as STATUS, that a condition or `status.failure` names, and that an Event
 carries. It is generated from `operator/src/windlass_operator/status/reasons.py`; there are no others.
 
-The message of the condition says what was found, and names the pod, file, claim or Secret. `kubectl describe llm NAME`
-shows it with the Events; `status.failure.excerpt` holds the last lines of the container.
+The message of the condition says what was found, and names the pod, file, claim or Secret.
+`kubectl windlass status NAME` shows it with pods and Events, `kubectl describe llm NAME` with Events.
+`status.failure.excerpt` holds the last lines of the container.
 
 A crash that only a change can mend is tried three times; then the service has no pods and holds no GPU, and its message
 begins with "stopped after 2 restarts". A replica over several nodes is given up after `spec.deployment.maxRestarts`.

@@ -64,6 +64,11 @@ def _asks_for_the_key(schema: dict[str, Any]) -> None:
     schema["required"] = ["name", "key"]
 
 
+def not_stored(schema: dict[str, Any]) -> None:
+    """The API server fills the field in nowhere: left out, it is neither stored nor shown."""
+    del schema["default"]
+
+
 class NameRef(ApiModel):
     """An object of the service's namespace."""
 

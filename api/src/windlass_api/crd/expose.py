@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from windlass_api.crd.base import WHOLE_LIST, ApiModel, NameRef, schema_extra, string_map
+from windlass_api.crd.base import WHOLE_LIST, ApiModel, NameRef, not_stored, schema_extra, string_map
 from windlass_api.crd.rules import (
     EXPOSED_PATH_RULES,
     GATEWAY_RULES,
@@ -36,7 +36,10 @@ class IngressSpec(ApiModel):
         "", max_length=253, description="className is the IngressClass; empty means the cluster's default."
     )
     tls_secret: str = Field(
-        "", max_length=253, description="tlsSecret is the older form of tlsSecretRef: the Secret's name alone."
+        "",
+        max_length=253,
+        json_schema_extra=not_stored,
+        description="tlsSecret is the older form of tlsSecretRef: the Secret's name alone.",
     )
     tls_secret_ref: NameRef | None = Field(
         None, description="tlsSecretRef is the Secret with the host's certificate; left out: plain HTTP."
@@ -90,6 +93,7 @@ class ExposeSpec(ApiModel):
     api_keys_secret: str = Field(
         "",
         max_length=253,
+        json_schema_extra=not_stored,
         description="apiKeysSecret is the older form of apiKeysSecretRef: the Secret's name alone.",
     )
     api_keys_secret_ref: NameRef | None = Field(

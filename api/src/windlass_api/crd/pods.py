@@ -6,7 +6,16 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from windlass_api.crd.base import WHOLE_LIST, ApiModel, NameRef, Quantity, SecretKey, StringMap, schema_extra
+from windlass_api.crd.base import (
+    WHOLE_LIST,
+    ApiModel,
+    NameRef,
+    Quantity,
+    SecretKey,
+    StringMap,
+    not_stored,
+    schema_extra,
+)
 from windlass_api.crd.rules import CACHE_RULES, ENV_RULES, PRIORITY_RULES
 
 NODES_MAX = 64
@@ -67,7 +76,12 @@ class CacheSpec(ApiModel):
 
     model_config = ConfigDict(json_schema_extra=schema_extra(*CACHE_RULES))
 
-    pvc: str = Field("", max_length=253, description="pvc is the older form of pvcRef: the claim's name alone.")
+    pvc: str = Field(
+        "",
+        max_length=253,
+        json_schema_extra=not_stored,
+        description="pvc is the older form of pvcRef: the claim's name alone.",
+    )
     pvc_ref: NameRef | None = Field(
         None,
         description="pvcRef is a claim that keeps the cache over restarts; left out: a volume that goes with the pod.",

@@ -291,7 +291,8 @@ SPEC_RULES = (
         for name, asked in VLLM_ONLY.items()
     ),
     Rule(
-        "self.image.family != 'deepspeed' || (self.expose.apiKeysSecret == '' && !has(self.expose.apiKeysSecretRef))",
+        "self.image.family != 'deepspeed' || ((!has(self.expose.apiKeysSecret) || self.expose.apiKeysSecret == '')"
+        " && !has(self.expose.apiKeysSecretRef))",
         "spec.expose.apiKeysSecretRef is read by family vllm: for deepspeed set OPENAI_API_KEYS in spec.env from a "
         "Secret",
     ),
@@ -315,7 +316,8 @@ SPEC_RULES = (
         "spec.engine.workers above 1 does not go with spec.deployment.mode Distributed: raise spec.replicas instead",
     ),
     Rule(
-        "!has(self.model.source.pvc) || (self.cache.pvc != self.model.source.pvc.claimName"
+        "!has(self.model.source.pvc) || !has(self.cache)"
+        " || ((!has(self.cache.pvc) || self.cache.pvc != self.model.source.pvc.claimName)"
         " && (!has(self.cache.pvcRef) || self.cache.pvcRef.name != self.model.source.pvc.claimName))",
         "spec.cache.pvcRef must be another claim than the model's, which serving pods mount read-only",
     ),

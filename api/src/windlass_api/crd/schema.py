@@ -41,12 +41,13 @@ READY = '.status.conditions[?(@.type=="Ready")]'
 COLUMNS = (
     ("Model", "string", ".spec.model.id", False),
     ("Ready", "string", ".status.ready", False),
+    ("Up-to-date", "integer", ".status.updatedReplicas", False),
     ("Status", "string", f"{READY}.reason", False),
-    ("GPUs", "integer", ".status.plan.gpus", False),
-    ("TP", "integer", ".status.plan.tp", False),
+    ("GPUs", "integer", ".status.inForce.gpus", False),
+    ("TP", "integer", ".status.inForce.tp", False),
     ("Age", "date", ".metadata.creationTimestamp", False),
-    ("Context", "integer", ".status.plan.maxModelLen", True),
-    ("Quant", "string", ".status.plan.quantization", True),
+    ("Context", "integer", ".status.inForce.maxModelLen", True),
+    ("Quant", "string", ".status.inForce.quantization", True),
     ("Address", "string", ".status.addresses[0].url", True),
     ("Message", "string", f"{READY}.message", True),
 )

@@ -37,7 +37,8 @@ class Condition(ApiModel):
         ge=0,
         le=GENERATION_MAX,
         json_schema_extra=INT64,
-        description="observedGeneration is the spec's generation that this condition speaks of.",
+        description="observedGeneration is the spec's generation that this condition speaks of; a True Ready speaks of "
+        "the last one whose replicas all answered, which is how kubectl wait knows of a rollout.",
     )
 
 
@@ -152,6 +153,17 @@ class PlanStatus(ApiModel):
     )
 
 
+class InForceStatus(ApiModel):
+    """The figures of the plan that the pods are of."""
+
+    gpus: int | None = Field(
+        None, ge=0, le=GPUS_MAX, description="gpus is the number of GPUs of a replica; 0 while none is to run."
+    )
+    tp: int | None = Field(None, ge=0, le=GPUS_MAX, description="tp is the tensor parallel size.")
+    max_model_len: int | None = Field(None, ge=0, le=16777216, description="maxModelLen is the context in tokens.")
+    quantization: str | None = Field(None, max_length=64, description="quantization is the method that is served.")
+
+
 class PrefixCacheStatus(ApiModel):
     """Where the tokens of prompts were found since the pods' start, over all pods that were asked."""
 
@@ -223,6 +235,9 @@ class LLMServiceStatus(ApiModel):
         "Progressing; Outdated while pods of an earlier operator stay, OlderFields while a field has a newer form.",
     )
     plan: PlanStatus | None = Field(None, description="plan is what was decided before any GPU was taken, and why.")
+    in_force: InForceStatus | None = Field(
+        None, description="inForce are the figures that serve: those of the plan before while a rollout goes on."
+    )
     download: DownloadStatus | None = Field(None, description="download is how far the download is.")
     startup: list[StartupPhase] = Field(
         default_factory=list,
@@ -236,6 +251,9 @@ class LLMServiceStatus(ApiModel):
     failure: FailureStatus | None = Field(None, description="failure is the last failure of a container, in words.")
     replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="replicas is the number of pods there are.")
     ready_replicas: int | None = Field(None, ge=0, le=COUNT_MAX, description="readyReplicas is how many pods serve.")
+    updated_replicas: int | None = Field(
+        None, ge=0, le=COUNT_MAX, description="updatedReplicas is how many pods are of the present revision."
+    )
     ready: str | None = Field(None, max_length=32, description="ready is readyReplicas/replicas as text, for READY.")
     selector: str | None = Field(None, max_length=1024, description="selector finds the pods; kubectl scale reads it.")
     addresses: list[Address] = Field(

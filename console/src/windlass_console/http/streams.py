@@ -35,7 +35,7 @@ CHAT_BODY = {"requestBody": {"required": True, "content": {"application/json": {
 
 
 class LogRequest(BaseModel):
-    """Which lines; `pod` empty for those of all serving pods."""
+    """Which lines; `pod` empty for those of all pods at work."""
 
     pod: str = Field("", pattern=rf"^$|{NAME_PATTERN}")
     tail: int = Field(TAIL, ge=0, le=TAIL_MAX)
@@ -58,7 +58,7 @@ async def watch_service(who: Who, namespace: Namespace, name: Name) -> HeldStrea
 
 @router.get(ONE + "/logs", responses=SSE)
 async def logs(who: Who, namespace: Namespace, name: Name, wanted: Annotated[LogRequest, Query()]) -> HeldStream:
-    """`LINES`: lines of all serving pods, or of one; `END`."""
+    """`LINES`: lines of all serving pods, of the model's Jobs while there are none, or of one pod; `END`."""
     ask = client_logs.LogQuery(
         namespace,
         name,
@@ -69,7 +69,7 @@ async def logs(who: Who, namespace: Namespace, name: Name, wanted: Annotated[Log
         piece_max=PIECE_MAX,
         pods_max=PODS_MAX,
     )
-    lines = client_logs.read(who.identity.client.api, ask, who.identity.client.pods)
+    lines = client_logs.read(who.identity.client.api, ask, who.identity.client.pods_at_work)
     return event_stream(who, _lines(lines))
 
 

@@ -16,7 +16,7 @@ PASSING = frozenset(
 
 
 class Row(TypedDict):
-    """What the list shows; figures of the plan are null while there is none."""
+    """What the list shows; figures are those that serve, and null while there is no plan."""
 
     namespace: str
     name: str
@@ -48,7 +48,7 @@ class Row(TypedDict):
 def row_of(service: LLMService) -> Row:
     """The line of a service."""
     meta, spec, status, plan = service.metadata, service.spec, service.status, service.status.plan
-    ready = service.condition("Ready")
+    ready, figures = service.condition("Ready"), status.in_force or plan
     return Row(
         namespace=meta.namespace,
         name=meta.name,
@@ -61,14 +61,14 @@ def row_of(service: LLMService) -> Row:
         ready=status.ready or f"0/{spec.replicas}",
         replicas=spec.replicas,
         readyReplicas=status.ready_replicas or 0,
-        gpus=plan.gpus if plan else None,
+        gpus=figures.gpus if figures else None,
         gpuType=plan.gpu_type if plan else None,
-        tp=plan.tp if plan else None,
+        tp=figures.tp if figures else None,
         pp=plan.pp if plan else None,
         nodes=plan.nodes if plan else None,
-        maxModelLen=plan.max_model_len if plan else None,
+        maxModelLen=figures.max_model_len if figures else None,
         dtype=plan.dtype if plan else None,
-        quantization=plan.quantization if plan else None,
+        quantization=figures.quantization if figures else None,
         family=spec.image.family,
         created=meta.creation_timestamp,
         suspend=spec.suspend,

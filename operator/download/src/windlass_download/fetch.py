@@ -180,7 +180,7 @@ class Fetcher:
                     raise HubTrouble("the hub sends nothing", 0)
             except HubTrouble as trouble:
                 file.address = ""
-                self._pause(patience.delay(trouble, offset - part.start))
+                self._pause(patience.delay(trouble, offset - part.start), trouble)
         if offset == part.end:
             file.data.finish(part, checksum)
         else:
@@ -200,7 +200,7 @@ class Fetcher:
                     self._take_whole(file, body)
             except HubTrouble as trouble:
                 left = sum(part.end - part.start for part in missing)
-                self._pause(patience.delay(trouble, size - left))
+                self._pause(patience.delay(trouble, size - left), trouble)
 
     def _take_whole(self, file: _File, body: Body) -> None:
         """Take all parts that are missing out of one answer."""
@@ -254,7 +254,8 @@ class Fetcher:
         if body.address not in (file.url, file.address):
             file.address, file.address_until = body.address, time.monotonic() + ADDRESS_LIFE_S
 
-    def _pause(self, delay_s: float) -> None:
+    def _pause(self, delay_s: float, trouble: HubTrouble) -> None:
+        self._progress.note(str(trouble))
         until = time.monotonic() + delay_s
         while (left_s := until - time.monotonic()) > 0:
             self._stop.wait(min(left_s, 0.5))

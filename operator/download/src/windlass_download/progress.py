@@ -32,10 +32,10 @@ class Progress:
         """A listing is known; counting begins at nothing."""
         with self._lock:
             self._done = self._files_done = 0
-            self._total, self._files_total, self._others = total, files, None
+            self._total, self._files_total, self._others, self._trouble = total, files, None, ""
 
     def note(self, trouble: str) -> None:
-        """Why there is no listing yet."""
+        """Why the hub gives nothing; the next listing or byte clears it."""
         with self._lock:
             self._trouble = printable(trouble)
 
@@ -55,7 +55,7 @@ class Progress:
         with self._lock:
             self._done += size
             self._fetched += size
-            self._file = file
+            self._file, self._trouble = file, ""
 
     @property
     def bytes_fetched(self) -> int:
@@ -63,7 +63,7 @@ class Progress:
         return self._fetched
 
     def snapshot(self) -> dict[str, Any]:
-        """The facts of this moment; remainingSeconds is left out while unknown."""
+        """The facts of this moment; remainingSeconds is left out while unknown, trouble while there is none."""
         with self._lock:
             if self._others is not None:
                 return dict(self._others)
@@ -78,7 +78,7 @@ class Progress:
             }
             if speed and self._total:
                 told["remainingSeconds"] = math.ceil(max(0, self._total - self._done) / speed)
-            return told
+            return {**told, "trouble": self._trouble} if self._trouble else told
 
     def facts(self) -> dict[str, Any]:
         """The answer of the facts port."""
@@ -88,10 +88,10 @@ class Progress:
         """The moment on one ASCII line."""
         told = self.snapshot()
         before = "another download of this target is under way: " if self._others is not None else ""
+        why = f" ({printable(text)})" if isinstance(text := told.get("trouble"), str) else ""
         if not isinstance(told.get("bytesTotal"), int) or not told["bytesTotal"]:
-            why = f" ({self._trouble})" if self._trouble else ""
-            return f"download: {before}it begins" if before else f"download: the hub is asked for its files{why}"
-        return f"download: {before}{sentence(told)}"
+            return f"download: {before}{'it begins' if before else 'the hub is asked for its files'}{why}"
+        return f"download: {before}{sentence(told)}{why}"
 
     def _speed(self) -> int:
         """Bytes per second over the last half minute; the lock is held."""

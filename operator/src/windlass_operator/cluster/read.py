@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from windlass_api.names import COMPONENT_LABEL, INSPECT, SERVER, SERVICE_LABEL
 from windlass_api.objects.reading import controller_uid
@@ -36,9 +35,9 @@ EVENT_OBJECTS_MAX = 4  # pods of one service fail alike; a few tell it all
 
 
 async def read_children(
-    cluster: Cluster, namespace: str, name: str, uid: str, download: Download | None = None, now: str = ""
+    cluster: Cluster, namespace: str, name: str, uid: str, download: Mapping[str, str] | None = None, now: str = ""
 ) -> Children:
-    """What the service's name stands for, whoever made it; the rest by our label. `download` names a shared Job.
+    """What the service's name stands for, whoever made it; the rest by our label. `download` labels a shared Job.
 
     `now` (RFC 3339) tells which start has taken longer than its probe allows; empty: none is known.
     """
@@ -99,19 +98,18 @@ def _makers(
     return frozenset(one.uid for one in (*own, *stateful_sets))
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """How the Job that fills the source is found: it may belong to several services."""
+async def _download(
+    cluster: Cluster, namespace: str, labels: Mapping[str, str] | None
+) -> tuple[Job | None, tuple[Pod, ...]]:
+    """The Job that fills the source, for all its services the same one, and the pods of its labels.
 
-    job: str
-    pod_labels: Mapping[str, str]
-
-
-async def _download(cluster: Cluster, namespace: str, download: Download | None) -> tuple[Job | None, tuple[Pod, ...]]:
-    if download is None:
+    Two services that begin at the same moment may make a Job each; the older stays.
+    """
+    if labels is None:
         return None, ()
-    pods = await cluster.records(Pods, Pod, namespace, download.pod_labels)
-    return _one(Job, await cluster.get(Jobs, namespace, download.job)), tuple(pods)
+    jobs = await cluster.records(Jobs, Job, namespace, labels)
+    oldest = min(jobs, key=lambda job: (job.is_leaving, job.metadata.creation_timestamp, job.name), default=None)
+    return oldest, tuple(await cluster.records(Pods, Pod, namespace, labels))
 
 
 def _component(pods: Iterable[Pod], component: str) -> tuple[Pod, ...]:

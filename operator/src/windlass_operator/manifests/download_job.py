@@ -1,7 +1,8 @@
 """The Job that fills a volume from a hub: one for each target in a namespace, however many services want it.
 
-Its name is made of what is put where and of nothing else, so that every service that wants the same names the same Job.
-Services share it as owners; the last one that goes takes it along.
+Its label is made of what is put where and of nothing else, so that every service that wants the same finds the same
+Job, also one of an earlier operator. Its name begins with that of the first service. Services share it as owners; the
+last one that goes takes it along.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from typing import Any
 
 from windlass_api.crd.model import DownloadSpec
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
-from windlass_api.names import COMPONENT_LABEL, SERVICE_LABEL
+from windlass_api.names import COMPONENT_LABEL, DOWNLOAD, SERVICE_LABEL
 
 from windlass_operator.manifests.job_placement import placed, placement_mark
-from windlass_operator.manifests.metadata import Manifest, container_security, labels, pod_security
+from windlass_operator.manifests.metadata import (
+    JOB_NAME_MAX,
+    Manifest,
+    container_security,
+    labels,
+    name_with,
+    pod_security,
+)
 from windlass_operator.manifests.volume import ROOT_PATH, VOLUME_NAME, ModelVolume, model_volume
 
-DOWNLOAD = "download"
 DOWNLOAD_LABEL = "serving.windlass.dev/download"
 RESOURCE_GROUP_LABEL = "serving.windlass.dev/resource-group"
 TOKEN_VARIABLE = "WINDLASS_HUB_TOKEN"  # noqa: S105 - a variable's name
@@ -37,9 +44,9 @@ def download_digest(service: LLMService) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def download_name(service: LLMService) -> str:
-    """The name of the Job that fills the service's source."""
-    return f"windlass-download-{download_digest(service)}"
+def download_labels(service: LLMService) -> dict[str, str]:
+    """The labels that find the Job of the service's download, and its pods."""
+    return {COMPONENT_LABEL: DOWNLOAD, DOWNLOAD_LABEL: download_digest(service)}
 
 
 def download_owners(services: Sequence[LLMService]) -> list[Manifest]:
@@ -85,7 +92,7 @@ def download_job(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": download_name(by_name[0]),
+            "name": name_with(by_name[0].metadata.name, f"-{DOWNLOAD}-{digest}", JOB_NAME_MAX),
             "namespace": by_name[0].metadata.namespace,
             "labels": marks,
             **({"annotations": mark} if mark else {}),
@@ -189,8 +196,3 @@ def _download(service: LLMService) -> DownloadSpec:
     if download is None:
         raise ValueError(f"{service.metadata.name} downloads nothing")
     return download
-
-
-def download_selector(digest: str) -> str:
-    """The labels that find the Job's pods."""
-    return f"{COMPONENT_LABEL}={DOWNLOAD},{DOWNLOAD_LABEL}={digest}"

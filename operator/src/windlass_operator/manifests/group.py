@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.names import SERVER
 
-from windlass_operator.manifests.metadata import Manifest, object_meta, pod_selector
+from windlass_operator.manifests.metadata import Manifest, name_with, object_meta, pod_selector
 from windlass_operator.manifests.pod import FACTS_PORT, PodShape, pod_template
 from windlass_operator.manifests.probes import PERIOD_S, start_seconds
 
@@ -49,12 +49,8 @@ def headless_name(name: str) -> str:
 
 
 def replica_name(name: str, replica: int) -> str:
-    """The StatefulSet of a replica; a name that would be too long is cut, and told apart by a hash of the whole."""
-    end = f"-{replica}"
-    if len(name) + len(end) <= NAME_MAX:
-        return name + end
-    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
-    return f"{name[: NAME_MAX - len(end) - len(digest) - 1].rstrip('-')}-{digest}{end}"
+    """The StatefulSet of a replica."""
+    return name_with(name, f"-{replica}", NAME_MAX)
 
 
 def _headless(service: LLMService) -> Manifest:

@@ -11,7 +11,15 @@ from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.names import INSPECT
 
 from windlass_operator.manifests.job_placement import placed, placement_mark
-from windlass_operator.manifests.metadata import Manifest, container_security, labels, object_meta, pod_security
+from windlass_operator.manifests.metadata import (
+    JOB_NAME_MAX,
+    Manifest,
+    container_security,
+    labels,
+    name_with,
+    object_meta,
+    pod_security,
+)
 from windlass_operator.manifests.sources import inspected_mounts, inspected_rows, volumes
 from windlass_operator.manifests.volume import ROOT_PATH, model_volume
 
@@ -36,7 +44,7 @@ def inspect_job(
         pod["containers"][0]["env"] = _environment(service, environment)
     filled = _filled_with(service)
     digest = hashlib.sha256(json.dumps([pod, filled] if filled else pod, sort_keys=True).encode()).hexdigest()[:8]
-    name = f"{service.metadata.name}-inspect-{digest}"
+    name = name_with(service.metadata.name, f"-{INSPECT}-{digest}", JOB_NAME_MAX)
     on_its_nodes = placed(pod, [service], resources)
     mark = placement_mark(on_its_nodes, pod)
     meta = object_meta(service, name, INSPECT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND, LLMService
@@ -10,6 +11,7 @@ from windlass_api.names import COMPONENT_LABEL, MANAGED_BY_LABEL, MANAGER, SERVE
 Manifest = dict[str, Any]
 
 RUN_AS = 10001
+JOB_NAME_MAX = 63  # a Job's name is a label's value of its pods
 
 
 def labels(name: str, component: str) -> dict[str, str]:
@@ -22,6 +24,14 @@ def labels(name: str, component: str) -> dict[str, str]:
         COMPONENT_LABEL: component,
         SERVICE_LABEL: name,
     }
+
+
+def name_with(name: str, end: str, most: int) -> str:
+    """The service's name with this end; one that would be too long is cut, and told apart by a hash of the whole."""
+    if len(name) + len(end) <= most:
+        return name + end
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: most - len(end) - len(digest) - 1].rstrip('-')}-{digest}{end}"
 
 
 def pod_selector(name: str) -> dict[str, str]:

@@ -13,29 +13,28 @@ from typing import Any
 import httpx2
 from pydantic import ValidationError
 from windlass_api.crd.v1alpha1 import LLMService
-from windlass_api.names import COMPONENT_LABEL
+from windlass_api.names import COMPONENT_LABEL, DOWNLOAD
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.cluster.apply import Applier
 from windlass_operator.cluster.facts import first_answer
 from windlass_operator.cluster.kinds import Jobs, LLMServices
 from windlass_operator.cluster.protocol import Cluster
-from windlass_operator.cluster.read import Download as Where
 from windlass_operator.manifests.download_job import (
-    DOWNLOAD,
-    DOWNLOAD_LABEL,
     download_digest,
     download_job,
-    download_name,
+    download_labels,
     download_owners,
 )
 from windlass_operator.manifests.job_placement import is_placed_as
 from windlass_operator.manifests.metadata import Manifest
+from windlass_operator.records.base import owned_by
 from windlass_operator.records.workloads import Job
 from windlass_operator.settings import Settings
 from windlass_operator.spans import spans
 from windlass_operator.status import conditions as c
 from windlass_operator.status import download as downloads
+from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
@@ -57,11 +56,9 @@ class DownloadStage:
 NOT_ASKED = DownloadStage()
 
 
-def where(service: LLMService) -> Where | None:
-    """How the Job of the service's download is found; None when it asks for none."""
-    if service.spec.model.download is None:
-        return None
-    return Where(download_name(service), {DOWNLOAD_LABEL: download_digest(service)})
+def where(service: LLMService) -> dict[str, str] | None:
+    """The labels that find the Job of the service's download; None when it asks for none."""
+    return None if service.spec.model.download is None else download_labels(service)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,10 @@ async def advance(
     """Keep the Job that the download needs, and say how far it is."""
     if ask.service.spec.model.download is None:
         if ask.has_asked:
-            await _leave_others(cluster, ask.service)
+            await _leave_others(cluster, ask.service, None)
         return NOT_ASKED
-    await _leave_others(cluster, ask.service)
     children, job = ask.children, ask.children.download_job
+    await _leave_others(cluster, ask.service, job)
     if job is None:
         sharers = await _sharers(cluster, ask.service)
         await applier.create(_job(sharers, settings))
@@ -103,8 +100,8 @@ async def advance(
             return _stage_of(state, None, RECREATE_S)
     await _keep(cluster, ask.service, job, state, ends=held_open(children.download_pods, DOWNLOAD))
     running = state.state is State.RUNNING
-    counts = downloads.progress(await first_answer(http, children.download_pods)) if running else None
-    return _stage_of(state, counts, wait_s)
+    facts = await first_answer(http, owned_by(children.download_pods, job.uid)) if running else None
+    return _stage_of(state, facts, wait_s)
 
 
 def _job(sharers: Sequence[LLMService], settings: Settings) -> Manifest:
@@ -114,15 +111,17 @@ def _job(sharers: Sequence[LLMService], settings: Settings) -> Manifest:
     )
 
 
-async def _leave_others(cluster: Cluster, service: LLMService) -> None:
-    """Leave the download Jobs that the spec no longer asks for; one that nobody else owns is deleted.
+async def _leave_others(cluster: Cluster, service: LLMService, chosen: Job | None) -> None:
+    """Leave all download Jobs but the chosen one; a Job that nobody else owns is deleted.
 
     Such a Job could still write into the directory. Its kept result says what the directory held, not what it holds.
+    A Job of the same labels that was made since the snapshot stays until one is chosen.
     """
     meta, wanted = service.metadata, where(service)
     for job in await cluster.records(Jobs, Job, meta.namespace, {COMPONENT_LABEL: DOWNLOAD}):
         owners = {row.uid for row in job.metadata.owner_references}
-        if job.is_leaving or meta.uid not in owners or (wanted is not None and job.name == wanted.job):
+        same = wanted is not None and wanted.items() <= job.metadata.labels.items()
+        if job.is_leaving or meta.uid not in owners or (same and (chosen is None or job.name == chosen.name)):
             continue
         if owners == {meta.uid}:
             await cluster.delete(Jobs, meta.namespace, job.name)
@@ -177,13 +176,14 @@ async def _keep(cluster: Cluster, service: LLMService, job: Job, state: Download
     await cluster.overwrite({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, **spec})
 
 
-def _stage_of(state: Download, counts: Mapping[str, int] | None, again_in_s: float | None = None) -> DownloadStage:
+def _stage_of(state: Download, facts: object, again_in_s: float | None = None) -> DownloadStage:
+    """The stage by what the Job and its running pod's facts say."""
     if state.state is State.DONE:
         done = downloads.finished(parsed(state.text)["download"])
         return DownloadStage(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
     if state.state is State.RUNNING:
-        words = downloads.line(counts or {})
-        return DownloadStage(
-            False, c.yes("Downloading", "; ".join(one for one in (words, state.message) if one)), counts
-        )
+        counts, trouble = downloads.progress(facts), downloads.trouble(facts)
+        why = reasons.explain("HubUnreachable", f"{trouble}; tried again") if trouble else state.message
+        words = "; ".join(one for one in (downloads.line(counts), why) if one)
+        return DownloadStage(False, c.yes("Downloading", words), counts or None)
     return DownloadStage(False, c.no(state.reason, state.message), None, again_in_s)

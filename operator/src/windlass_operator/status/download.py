@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from windlass_api.names import DOWNLOAD
 from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import living, owned_by
@@ -21,7 +22,6 @@ from windlass_operator.status.failure import cut
 from windlass_operator.status.failures import diagnose
 from windlass_operator.status.jobs import again_in_s, given_up, held_open, instant, refused, terminated
 
-DOWNLOAD = "download"  # the Job's own container
 RESULT_ANNOTATION = "serving.windlass.dev/download-result"
 FINISHED_ANNOTATION = "serving.windlass.dev/download-finished"
 COUNTS = ("bytesDone", "bytesTotal", "bytesPerSecond")
@@ -95,15 +95,19 @@ def parse(text: str, finished_at: str) -> Download:
 
 def progress(facts: object) -> dict[str, int]:
     """`.status.download` out of the facts that the pod sent; empty while it knows no size. The pod may say anything."""
-    told = facts.get("download") if isinstance(facts, Mapping) and facts.get("version") == 1 else None
-    if not isinstance(told, Mapping):
-        return {}
+    told = _told(facts)
     counts = {key: _count(told.get(key), COUNT_MAX) for key in COUNTS}
     if not counts["bytesTotal"]:
         return {}
     counts["bytesDone"] = min(counts["bytesDone"], counts["bytesTotal"])
     remaining = told.get(REMAINING)
     return {**counts, REMAINING: _count(remaining, REMAINING_MAX)} if isinstance(remaining, int) else counts
+
+
+def trouble(facts: object) -> str:
+    """Why the hub gives nothing at this moment, by the facts that the pod sent; empty while it does."""
+    text = told.get("trouble") if (told := _told(facts)) else None
+    return cut(text) if isinstance(text, str) else ""
 
 
 def line(counts: Mapping[str, int]) -> str:
@@ -136,6 +140,12 @@ def _summary(done: Mapping[str, Any]) -> str:
     name, commit = (str(done.get(key) or "")[:256] for key in ("name", "commit"))
     size = _count(done.get("bytesTotal"), COUNT_MAX) / GIB
     return f"{name}{f' at {commit[:12]}' if commit else ''}: {_count(done.get('files'), 10**6)} files, {size:.2f} GiB"
+
+
+def _told(facts: object) -> Mapping[str, Any]:
+    """The download's part of a pod's facts; empty where they are not ours."""
+    told = facts.get("download") if isinstance(facts, Mapping) and facts.get("version") == 1 else None
+    return told if isinstance(told, Mapping) else {}
 
 
 def _trying_again(why: str) -> Download:

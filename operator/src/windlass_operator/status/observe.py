@@ -1,7 +1,8 @@
 """The whole status of an LLMService, from what was read: conditions, plan, failure, start-up, addresses.
 
 `observe` is a function of values; `reconciler.py` calls it once a run and writes the result only when it differs.
-Ready is True exactly while a replica answers; otherwise its reason is that of the first gate that is shut.
+Ready is True exactly while a replica answers; otherwise its reason is that of the first gate that is shut. A True Ready
+speaks of the last generation whose replicas all answered: `kubectl wait` compares it with the spec's.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from windlass_operator.status.children import Children
 from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.failures import Failure, diagnose_service, last_crash
 from windlass_operator.status.inspection import Inspection, State
+from windlass_operator.status.replicas import Replicas
 from windlass_operator.status.subject import Seen, Subject
 
 __all__ = ["Seen", "Subject", "observe", "rejected", "served_generation"]
 
 MESSAGE_MAX = 4096
 PREFIX_CACHE_MOVES = 2  # percent points: a service whose shares drift by less is not written
-FIGURES = frozenset({"replicas", "readyReplicas", "ready", "addresses"})  # read from the children alone
+FIGURES = frozenset({"replicas", "readyReplicas", "updatedReplicas", "ready", "addresses"})  # read from the children
+IN_FORCE = ("gpus", "tp", "maxModelLen", "quantization")  # the figures of a plan that a listing shows
 # Words with which an operator says that it did not bring a generation about, whatever its number says.
 REFUSED = ("Rejected", "SpecTooLarge", "InternalError", "NameTaken", "NodePathForbidden", "PlanOverdue")
 
@@ -56,18 +59,18 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     failure, count = failure_of(subject, seen, now), replicas.count(seen.children)
     verdicts = _verdicts(subject, seen, failure, now)
     told = failure or _inspect_failure(seen.inspection) or last_crash(seen.children.pods)
+    plan, served = _plan(subject, seen), subject.generation if seen.plan else served_generation(subject)
     status: dict[str, Any] = {
         "observedGeneration": subject.generation,
-        "servedGeneration": subject.generation if seen.plan else served_generation(subject),
-        "conditions": c.merge(subject.previous_conditions, _cut(verdicts), subject.generation, now),
-        "plan": _plan(subject, seen),
+        "servedGeneration": served,
+        "conditions": _conditions(subject, verdicts, now, attained=_attained(subject, served, seen.children)),
+        "plan": plan,
+        "inForce": _in_force(subject, plan, seen.children, held=seen.held is not None),
         "download": seen.download,
         "startup": pod_facts.startup(seen.facts) or subject.previous.get("startup"),
         "prefixCache": _prefix_cache(subject, seen, settled=verdicts[c.PROGRESSING].reason == "Settled"),
         "failure": told.to_status() if told else _remembered_failure(subject, seen, verdicts),
-        "replicas": count.total,
-        "readyReplicas": count.ready,
-        "ready": f"{count.ready}/{subject.wanted}",
+        **_counts(subject, count),
         "selector": seen.selector,
         "addresses": _addresses(subject, seen),
     }
@@ -99,8 +102,8 @@ def rejected(
     before = kept.get(c.WORKLOAD_READY) if seen is None else refusal
     if children is not None and (verdict := _workload(subject, children, before, now)):
         verdicts[c.WORKLOAD_READY] = verdict
-    merged = c.merge(subject.previous_conditions, _cut({**kept, **verdicts}), subject.generation, now)
     served = served_generation(subject)
+    merged = _conditions(subject, {**kept, **verdicts}, now, attained=_attained(subject, served, children))
     return {
         **figures,
         "observedGeneration": subject.generation,
@@ -125,18 +128,70 @@ def _figures(subject: Subject, children: Children) -> dict[str, Any]:
     cluster = routes.cluster_address(subject.name, subject.namespace)
     there = {"ingress": children.ingress, "gateway": children.http_route}
     outside = [row for row in subject.previous.get("addresses") or () if there.get(str(row.get("name")))]
+    in_force = _in_force(subject, subject.previous.get("plan"), children, held=False)
+    return {
+        **_counts(subject, count),
+        **({"inForce": in_force} if in_force else {}),
+        **({"addresses": [cluster, *outside]} if children.service else {}),
+    }
+
+
+def _counts(subject: Subject, count: Replicas) -> dict[str, Any]:
     return {
         "replicas": count.total,
         "readyReplicas": count.ready,
+        "updatedReplicas": count.total - count.old,
         "ready": f"{count.ready}/{subject.wanted}",
-        **({"addresses": [cluster, *outside]} if children.service else {}),
     }
+
+
+def _conditions(subject: Subject, verdicts: Mapping[str, Verdict], now: str, *, attained: bool) -> list[dict[str, Any]]:
+    """The conditions; a True Ready of an earlier spec keeps the generation that it speaks of."""
+    rows = c.merge(subject.previous_conditions, _cut(verdicts), subject.generation, now)
+    if attained:
+        return rows
+    earlier = max(0, min(_ready_generation(subject), subject.generation - 1))
+    return [
+        {**row, "observedGeneration": earlier} if (row["type"], row["status"]) == (c.READY, c.TRUE) else row
+        for row in rows
+    ]
+
+
+def _ready_generation(subject: Subject) -> int:
+    """The generation that the last Ready spoke of while True; else the present one."""
+    row = c.find(subject.previous_conditions, c.READY) or {}
+    known = row.get("observedGeneration")
+    return known if row.get("status") == c.TRUE and isinstance(known, int) else subject.generation
+
+
+def _attained(subject: Subject, served: int | None, children: Children | None) -> bool:
+    """Whether all replicas of the present spec answer, or did: one that ends later makes it no earlier spec's."""
+    if served != subject.generation:
+        return False
+    before = c.find(subject.previous_conditions, c.READY) or {}
+    if before.get("status") == c.TRUE and before.get("observedGeneration") == subject.generation:
+        return True
+    if children is None or replicas.rolling(children):
+        return False
+    return replicas.count(children).ready >= subject.wanted
+
+
+def _in_force(
+    subject: Subject, plan: Mapping[str, Any] | None, children: Children, *, held: bool
+) -> dict[str, Any] | None:
+    """The figures of what serves: those from before while pods of an earlier revision are there."""
+    total = replicas.count(children).total
+    before = subject.previous.get("inForce") or subject.previous.get("plan")
+    source = before if before and total and replicas.rolling(children) else plan
+    figures = {key: source[key] for key in IN_FORCE if key in source} if source else {}
+    idle = not total and (held or not subject.wanted)
+    return {**figures, "gpus": 0} if figures and idle else figures or None
 
 
 def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -> dict[str, Verdict]:
     gates = parts.gates(subject, seen, failure, now)
     return {
-        c.READY: _ready(subject, seen, gates),
+        c.READY: _ready(subject, seen, gates, failure),
         c.DOWNLOADING: parts.downloading(seen),
         **gates,
         c.DEGRADED: parts.degraded(subject, seen, gates, failure),
@@ -146,9 +201,9 @@ def _verdicts(subject: Subject, seen: Seen, failure: Failure | None, now: str) -
     }
 
 
-def _ready(subject: Subject, seen: Seen, gates: Mapping[str, Verdict]) -> Verdict:
-    ready = replicas.count(seen.children).ready
-    shut = _shut_gate(gates)
+def _ready(subject: Subject, seen: Seen, gates: Mapping[str, Verdict], failure: Failure | None) -> Verdict:
+    count, shut = replicas.count(seen.children), _shut_gate(gates)
+    ready = count.ready
     if ready == 0 or subject.wanted == 0:
         shut = gates[c.WORKLOAD_READY] if shut is None or subject.wanted == 0 else shut
         return Verdict(c.FALSE, shut.reason, shut.message)
@@ -156,6 +211,10 @@ def _ready(subject: Subject, seen: Seen, gates: Mapping[str, Verdict]) -> Verdic
     held_up = next((gates[t] for t in (c.MODEL_READY, c.PLANNED) if gates[t].status == c.FALSE), None)
     if held_up is not None:
         message = f"{message}, of an earlier spec; the change is not in force: {held_up.message}"
+    elif count.old:
+        revisions = f"pods of the earlier revision: {count.old}, of the new one: {count.total - count.old}"
+        message = "; ".join([message, revisions, *([failure.message] if failure else [])])
+        return c.yes("RollingOut", message)
     elif shut is not None and shut.status == c.FALSE and ready < subject.wanted:
         message = gates[c.WORKLOAD_READY].message
     elif gates[c.ROUTE_READY].status == c.FALSE:

@@ -6,7 +6,6 @@ minute after a member is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass_operator.records.base import living, owned_by
@@ -48,6 +47,7 @@ class Replicas:
 
     total: int = 0
     ready: int = 0
+    old: int = 0  # of an earlier revision, as far as their controllers have looked
     waits: tuple[str, ...] = ()
 
 
@@ -70,22 +70,27 @@ def count(children: Children) -> Replicas:
     return Replicas(
         total=one.replicas + len(several),
         ready=one.ready_replicas + sum(group.ready for group in several),
+        old=_old(children.deployment) + sum(_is_old(row, children) for row in children.stateful_sets if row.members),
         waits=tuple(words for group in several if (words := group.waits_for())),
     )
 
 
 def rolling(children: Children) -> bool:
     """Whether pods of an older revision are still there, or a controller has not seen the last change."""
-    return _moves(children.deployment) or any(
-        row.is_behind or _older(row, owned_by(children.pods, row.uid)) for row in children.stateful_sets
-    )
+    if any(row.is_behind for row in children.makers) or _old(children.deployment):
+        return True
+    return any(_is_old(row, children) for row in children.stateful_sets)
 
 
-def _moves(deployment: Deployment | None) -> bool:
-    if deployment is None:
-        return False
-    return deployment.is_behind or deployment.status.updated_replicas < deployment.status.replicas
+def _old(deployment: Deployment | None) -> int:
+    """Until the controller has looked at a change, its counts are of the revision before."""
+    if deployment is None or deployment.is_behind:
+        return 0
+    return max(0, deployment.status.replicas - deployment.status.updated_replicas)
 
 
-def _older(group: StatefulSet, pods: Iterable[Pod]) -> bool:
-    return any(pod.label("controller-revision-hash") not in ("", group.status.update_revision) for pod in pods)
+def _is_old(group: StatefulSet, children: Children) -> bool:
+    """Whether a pod of the group is of an earlier revision."""
+    pods = owned_by(children.pods, group.uid)
+    wanted = ("", group.status.update_revision)
+    return not group.is_behind and any(pod.label("controller-revision-hash") not in wanted for pod in pods)
