@@ -108,7 +108,7 @@ export interface Preview {
   plan: Plan | null;
   prediction: Record<string, unknown> | null;
   model: Record<string, unknown>;
-  gpus: { node: string; product: string; allocatable: number; free: number }[];
+  gpus: { node: string; product: string; allocatable: number; free: number | null }[];
 }
 
 // A JSON Schema as the CRD's pages use it.

@@ -13,7 +13,7 @@ from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.choice import Offer, alternatives, choose, default_length, placements
 from windlass_sizing.placement.formula import Serving, demand, requests_at_once
 from windlass_sizing.placement.parallel import divides
-from windlass_sizing.placement.words import heads_over
+from windlass_sizing.placement.words import heads_over, warnings
 from windlass_sizing.quantization.decision import decide, default_dtype, of_facts
 from windlass_sizing.quantization.question import Card
 
@@ -47,13 +47,37 @@ def test_a_long_context_says_how_long_a_step_may_be():
 
 
 def test_both_figures_must_fit():
-    """The quick formula asks for 171.11 GiB: three of these four would do by our figure alone, it takes them all."""
+    """The rule of thumb asks for 171.11 GiB: three of these four would do by our figure alone, it takes them all."""
     answer = choose(QWEN_72B, [L20], Serving(32768))
     assert answer
-    assert (answer.choice.gpus, answer.choice.fits_quick_formula) == (4, True)
+    assert (answer.choice.gpus, answer.choice.meets_rule) == (4, True)
+    tight = replace(L20, nominal_gib=40)
+    why = choose(QWEN_72B, [tight], Serving(32768))
+    assert why
+    rule = "the rule of thumb, (weights + KV cache of one context) / utilization, asks for 171.11 GiB in all"
+    assert (why.choice.gpus, [line for line in why.because if "rule" in line]) == (8, [f"not 4 × L20: {rule}"])
 
 
-def test_a_tp_overrules_the_quick_formula():
+WARNED = {
+    "few requests": (LLAMA_8B, Serving(8192), Offer("X", 23, 24), None, "only 3 requests of 8192 tokens fit"),
+    "one asked for": (LLAMA_8B, Serving(8192, sequences=1), Offer("X", 23, 24), None, ""),
+    "many requests": (LLAMA_8B, Serving(8192), L20, None, ""),
+    "GPUs without need": (MODELS["Qwen2.5-0.5B"], Serving(2048), L20, 2, "1 GPU suffices for an engine that has 2: "),
+    "GPUs of use": (LLAMA_8B, Serving(8192), L20, 4, ""),
+}
+
+
+@pytest.mark.parametrize(("facts", "serving", "card", "tp", "words"), WARNED.values(), ids=WARNED.keys())
+def test_a_plan_warns_in_words(facts, serving, card, tp, words):
+    """Of a KV cache that holds few requests, and of GPUs that bring nothing."""
+    answer = choose(facts, [card], serving, tp)
+    assert answer
+    assert answer.fits
+    found = warnings(answer.because)
+    assert [line.startswith(f"warning: {words}") for line in found] == [True] * bool(words), found
+
+
+def test_a_tp_overrules_the_rule_of_thumb():
     """With less on the box than the formula asks for, but room for our figure, an explicit TP is served."""
     tight = Offer("X", 40, 36, None)
     assert [bool(answer and answer.fits) for answer in (
@@ -90,7 +114,7 @@ def test_reasons_and_alternatives_hold_figures():
     assert [one for one in answer.because if "heads" in one] == []
     others = alternatives(LLAMA_8B, [L20, A10], answer.choice)
     assert others[0].startswith("1 × A10: ")
-    assert others[-1].startswith("quick table: 6–8B")
+    assert len(others) == 1
 
 
 HEADS = {
@@ -151,7 +175,7 @@ def test_no_choice_contradicts_the_formula(name, length, share, card):
         assert choice.seed_gib <= card.nominal_gib * choice.gpus
     else:
         tried = placements(facts, card, served(name, length, share))
-        assert not any(other.fits and other.fits_quick_formula for other in tried)
+        assert not any(other.fits and other.meets_rule for other in tried)
 
 
 @given(names, lengths, lengths, shares)
@@ -213,9 +237,9 @@ def test_requests_at_once_by_hand():
 
 
 def test_a_plan_says_one_total_and_how_many_requests():
-    """The published formula is named as a check."""
+    """No second total beside it, where the rule of thumb decided nothing."""
     choice = choose(LLAMA_8B, [L20], Serving(8192))
     assert choice
     told = " ".join(choice.because)
     assert f"{choice.choice.requests} requests of 8192 tokens fit in the KV cache at once" in told
-    assert "the published quick formula, (weights + KV cache of one context) / utilization, gives" in told
+    assert "rule of thumb" not in told

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement import gpus
-from windlass_sizing.placement.advice import advise, quick_table
+from windlass_sizing.placement.advice import advise, gains, one_gpu_suffices
+from windlass_sizing.placement.choice import Offer
 from windlass_sizing.placement.formula import Serving
 
 FACTS = from_config(json.loads((Path(__file__).parent / "data" / "Qwen2.5-7B.json").read_text())["config"])
+L20_OFFER = Offer("L20", 44.99, 48, (8, 9))
 LABELS = {
     "NVIDIA-L20": "L20",
     "PNV5b": "L20",
@@ -162,14 +166,13 @@ def test_the_docs_list_every_card():
 
 def test_a_slice_is_advised_no_second_one():
     """Slices exchange nothing: only a larger one helps."""
-    assert advise(FACTS, Serving(8192), 9.5, (8, 0), alone=True)[0].startswith(
-        "a larger slice or a whole GPU: at least"
-    )
+    card = Offer("X", 9.5, 10, (8, 0), alone=True)
+    assert advise(FACTS, Serving(8192), card)[0].startswith("a larger slice or a whole GPU: at least")
 
 
 def test_advice_comes_in_the_documents_order_with_figures():
     """More GPUs, ifq, less context, utilization 0.95, eager."""
-    lines = advise(FACTS, Serving(8192), 16, (8, 6))
+    lines = advise(FACTS, Serving(8192), Offer("X", 16, 16, (8, 6)))
     starts = [
         "more or larger",
         "engine.quantization ifq",
@@ -184,13 +187,51 @@ def test_advice_comes_in_the_documents_order_with_figures():
 def test_advice_leaves_out_what_would_not_help():
     """No ifq on a quantized checkpoint or an old card, no shorter context below the short one, no eager twice."""
     tight = Serving(2048, quantization="fp8", utilization=0.95, enforce_eager=True)
-    assert len(advise(FACTS, tight, 16)) == 1
-    assert not any("ifq" in line for line in advise(FACTS, Serving(8192), 16, (6, 1)))
+    assert len(advise(FACTS, tight, Offer("X", 16, 16))) == 1
+    assert not any("ifq" in line for line in advise(FACTS, Serving(8192), Offer("X", 16, 16, (6, 1))))
 
 
-@pytest.mark.parametrize(("billions", "start"), [(7.6, "6–8B"), (14.8, "12–14B"), (72.7, "65–72B"), (32.8, "")])
-def test_the_quick_table_knows_the_usual_sizes(billions, start):
-    """A size between the rows has none."""
-    row = quick_table(round(billions * 1e9))
-    assert row.startswith(start)
-    assert bool(row) == bool(start)
+def test_an_advice_changes_the_figure_that_it_shows():
+    """A model of 8 million parameters is no smaller in another method, by two places."""
+    tiny = dataclasses.replace(FACTS, params=8_000_000, embedding_params=1_000_000, hidden_size=256)
+    for line in advise(tiny, Serving(2048), Offer("X", 0.5, 0.5, (8, 6))):
+        found = re.search(r"(\S+) instead of (\S+) GiB", line)
+        assert found is None or found[1] != found[2], line
+
+
+GAINS = {
+    "much is free": (Serving(8192), L20_OFFER, ()),
+    "few fit at once": (
+        Serving(8192),
+        Offer("X", 20, 20, (8, 6)),
+        (
+            "more or larger GPUs: 2 of these hold",
+            "engine.quantization ifq: ",
+            "engine.maxModelLen 2048: ",
+            "engine.gpuMemoryUtilizationPercent 95: ",
+            "engine.enforceEager true: ",
+        ),
+    ),
+    "a GPU is saved": (
+        Serving(8192, tp=2),
+        Offer("X", 15, 16, (8, 6)),
+        ("engine.quantization ifq: fits 1 GPU instead of 2",),
+    ),
+    "more GPUs than are needed": (Serving(8192, tp=4), L20_OFFER, ()),
+    "unknown memory": (Serving(8192), dataclasses.replace(L20_OFFER, real_gib=None), ()),
+}
+
+
+@pytest.mark.parametrize(("serving", "card", "starts"), GAINS.values(), ids=GAINS.keys())
+def test_a_plan_that_fits_is_told_of_gains_alone(serving, card, starts):
+    """Fewer GPUs, or room where few requests of the whole context fit."""
+    lines = gains(FACTS, serving, card)
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == list(starts), lines
+
+
+def test_gpus_that_bring_no_room_are_known():
+    """One card holds every request of a step; a larger model takes the room of the second."""
+    tiny = dataclasses.replace(FACTS, params=8_000_000, embedding_params=1_000_000, hidden_size=256, head_dim=8)
+    assert [one_gpu_suffices(facts, Serving(2048, tp=tp), L20_OFFER) for facts, tp in (
+        (tiny, 4), (tiny, 1), (FACTS, 4),
+    )] == [True, False, False]  # fmt: skip

@@ -87,5 +87,5 @@ def test_a_key_that_the_class_reads_and_nothing_here_is_named(name, monkeypatch)
     facts = from_config(next(model["config"] for model in MODELS if model["name"] == name))
     assert facts.unread == key
     assert words.unread(facts) == (
-        f"nothing here reads {key} of config.json, on which the model's size depends: check the figures",
+        f"warning: nothing here reads {key} of config.json, on which the model's size depends: check the figures",
     )

@@ -147,10 +147,14 @@ def test_what_the_api_server_refuses_is_reported_in_its_own_sentences(client, se
 
 
 UNTYPED = {
-    "a misspelt field": ({"replica": 2}, "spec.replica", "field not declared in schema"),
-    "a misspelt field within": ({"engine": {"maxModelLenn": 1}}, "spec.engine.maxModelLenn", "field not declared"),
+    "a misspelt field": ({"replica": 2}, "spec.replica", "there is no such field; did you mean replicas?"),
+    "a misspelt field within": (
+        {"engine": {"maxModelLenn": 1}},
+        "spec.engine.maxModelLenn",
+        "did you mean maxModelLen?",
+    ),
     "text for a number": ({"replicas": "2"}, "spec.replicas", "expected numeric"),
-    "a list for a mapping": ({"engine": []}, "spec.engine", "expected map"),
+    "a list for a mapping": ({"engine": []}, "spec.engine", "takes fields of its own, not "),
     "a name twice": ({"env": [{"name": "A"}, {"name": "A"}]}, "spec.env", "duplicate entries for key"),
 }
 

@@ -151,7 +151,8 @@ def test_what_stands_in_the_way_is_reported_and_nothing_is_signed(license_, clus
     other = ("--folder", "other", "--gpus", "gpus.txt")
     done = license_("init", *other, code=1)
     assert "the license in force, of customer self-issued, was signed with key" in done.stderr
-    assert "--replace" in done.stderr
+    assert "and there is no key other/private.pem; name that key with --key, or use init --replace" in done.stderr
+    assert not (tmp_path / "other").exists()  # no key was made for nothing
     trusted = apiserver.get("-n", namespace, "configmap", "windlass-license-server-trusted")["data"]
     assert len(trusted) == 1  # a refused issuer's key is not let in
     assert json.loads(license_("init", *other, "--replace", "-o", "json").stdout)["license"]["gpus"] == 1

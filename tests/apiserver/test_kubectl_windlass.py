@@ -228,7 +228,7 @@ def test_plan_shows_what_would_happen_and_applies_nothing(windlass, gpu_node, tm
     assert "ifq_nf4 runs in float16 only" in done.stderr
     misspelt = {**a_service(), "spec": {**a_service()["spec"], "replica": 2}}
     refused = windlass("plan", "-f", "-", "--model", "model", stdin=json.dumps(misspelt), code=1).stderr
-    assert "spec.replica: field not declared in schema" in refused
+    assert "spec.replica: there is no such field; did you mean replicas?" in refused
     assert "try again" not in refused
     assert "give its directory or config.json" in windlass("plan", "-f", "service.yaml", code=3).stderr
     assert "holds no LLMService" in windlass("plan", "-f", "-", stdin="kind: Pod", code=1).stderr

@@ -149,8 +149,8 @@ def plan(gpus: int, kind: str) -> dict[str, Any]:
             f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}",
             "weights 14.18 GiB (7.62 B parameters)",
         ],
-        "alternatives": ["quick table: 6-8B: L20 × 1, A10 × 1, A100 × 1, V100 × 1"],
-        "advice": ["engine.quantization ifq: 11.59 instead of 18.90 GiB a GPU, fits 45.0 GiB"],
+        "alternatives": ["1 × A10: 18.90 GiB needed on each, which has 22.49 GiB"],
+        "advice": ["engine.quantization ifq: 5 requests of 8192 tokens at once instead of 2"],
     }
 
 

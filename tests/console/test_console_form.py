@@ -66,10 +66,13 @@ def test_the_plan_follows_the_keys(console):
     expect(plan.get_by_text("Fits", exact=True).first).to_be_visible()
     console.field("spec.resources.gpuType").fill("H20")
     expect(plan.locator(".cards-line")).to_have_text("1 × H20")
-    plan.get_by_text("To need less memory").click()
+    expect(plan.get_by_text("Could be better")).to_have_count(0)
+    console.type_yaml(console.yaml() + "  engine:\n    maxModelLen: 32768\n    gpuMemoryUtilizationPercent: 22\n")
+    expect(plan.locator(".problem")).to_contain_text("warning: only 2 requests of 32768 tokens fit")
+    plan.get_by_text("Could be better").click()
     plan.get_by_role("button", name="Use: quantization ifq").click()
     expect(console.field("spec.engine.quantization")).to_have_value("ifq")
-    assert yaml.safe_load(console.yaml())["spec"]["engine"] == {"quantization": "ifq"}
+    assert yaml.safe_load(console.yaml())["spec"]["engine"]["quantization"] == "ifq"
 
 
 def test_a_refusal_is_shown_in_our_sentences(console):

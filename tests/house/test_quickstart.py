@@ -5,6 +5,10 @@ from pathlib import Path
 
 import yaml
 from windlass_api.crd.v1alpha1 import LLMService
+from windlass_api.plan.decide import decide
+from windlass_api.plan.model import Inventory, NodeGpus, Plan
+from windlass_sizing.files.checkpoint import inspect
+from windlass_testbed import demo
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/first-service.yaml"
@@ -47,3 +51,13 @@ def test_the_tutorial_shows_the_examples_service() -> None:
 def test_the_charts_notes_carry_the_example() -> None:
     """`make charts` copies it."""
     assert (ROOT / "charts/windlass/files/first-service.yaml").read_text() == EXAMPLE.read_text()
+
+
+def test_the_readme_shows_todays_plan_of_the_demo() -> None:
+    """The lines that `make demo` prints of the model in models/demo on the cluster's nodes."""
+    service = LLMService.model_validate(yaml.safe_load((ROOT / "examples/quickstart.yaml").read_text()))
+    facts = inspect(ROOT / "models", "demo", "PVC models").facts
+    assert facts is not None
+    plan = decide(service.spec, facts, Inventory((NodeGpus("node", "NVIDIA-L20", 46068 / 1024, 8, 8),)))
+    assert isinstance(plan, Plan)
+    assert "\n".join(demo.plan_lines(plan.to_status())) in (ROOT / "README.md").read_text()

@@ -23,6 +23,11 @@ REFUSALS = {
         "16 GPUs are asked for a replica, and the largest node (worker-1) has 8 × NVIDIA-L20; "
         "set spec.resources.gpus to 8 or less",
     ),
+    "more than two nodes": (
+        {"resources": {"gpus": 17}, "nodes": (L20, dataclasses.replace(L20, node="worker-9"))},
+        "NotEnoughGpus",
+        "2 nodes have that GPU, 16 in all; set spec.resources.gpus to 8 or less, or to 16 over 2 nodes, or add a ",
+    ),
     "not a multiple": (
         {"resources": {"gpus": 6}, "engine": {"tensorParallelSize": 4}},
         "BadParallelism",

@@ -10,6 +10,7 @@ from windlass_base.kube.rest import APPLY, MERGE
 
 from windlass_client import paths
 from windlass_client.reader import ALL_NAMESPACES, FIELD_MANAGER, Reader
+from windlass_client.spelling import remedies
 from windlass_client.values import AnyService, LLMService, manifest_of, plain, service_of
 
 __all__ = ["ALL_NAMESPACES", "FIELD_MANAGER", "AsyncClient"]
@@ -26,9 +27,10 @@ class AsyncClient(Reader):
         """Create it; AlreadyExistsError or InvalidError say why not. `dry_run` asks, and stores nothing."""
         document = manifest_of(service, self._place(service, namespace))
         name, place = document["metadata"]["name"], document["metadata"]["namespace"]
-        answer = await self.api.call(
-            "POST", paths.services(place), self._what(name, place), params=self._write(dry_run), body=document
-        )
+        with remedies():
+            answer = await self.api.call(
+                "POST", paths.services(place), self._what(name, place), params=self._write(dry_run), body=document
+            )
         return service_of(answer)
 
     async def patch(
@@ -48,14 +50,15 @@ class AsyncClient(Reader):
         body: dict[str, Any] = {**_mapping(plain(change))}
         if resource_version:
             body["metadata"] = {**(body.get("metadata") or {}), "resourceVersion": resource_version}
-        answer = await self.api.call(
-            "PATCH",
-            paths.services(self._in(namespace), name),
-            self._what(name, namespace),
-            params=self._write(dry_run),
-            body=body,
-            content_type=MERGE,
-        )
+        with remedies():
+            answer = await self.api.call(
+                "PATCH",
+                paths.services(self._in(namespace), name),
+                self._what(name, namespace),
+                params=self._write(dry_run),
+                body=body,
+                content_type=MERGE,
+            )
         return service_of(answer)
 
     async def apply(
@@ -68,14 +71,15 @@ class AsyncClient(Reader):
         document = manifest_of(service, self._place(service, namespace))
         name, place = document["metadata"]["name"], document["metadata"]["namespace"]
         params = {**self._write(dry_run), "force": force}
-        answer = await self.api.call(
-            "PATCH",
-            paths.services(place, name),
-            self._what(name, place),
-            params=params,
-            body=document,
-            content_type=APPLY,
-        )
+        with remedies():
+            answer = await self.api.call(
+                "PATCH",
+                paths.services(place, name),
+                self._what(name, place),
+                params=params,
+                body=document,
+                content_type=APPLY,
+            )
         return service_of(answer)
 
     async def delete(self, name: str, namespace: str | None = None, *, missing_ok: bool = False) -> None:

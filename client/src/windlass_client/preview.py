@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from windlass_api.names import JOB_ANNOTATION, RESULT_ANNOTATION
 from windlass_api.objects.claims import FIELDS, Claims
 from windlass_api.objects.inventory import inventory, usable
 from windlass_api.objects.reading import annotation_of, newest_first, uid_of
-from windlass_api.plan.model import Inventory, Refusal
+from windlass_api.plan.model import Inventory, NodeGpus, Refusal
 from windlass_base.kube.errors import ForbiddenError, NotFoundError
 from windlass_base.kube.rest import Api
 from windlass_sizing.errors import FactsError
@@ -65,11 +64,13 @@ class PlanPreview:
             "plan": plan,
             "prediction": self.prediction,
             "model": self.facts.to_dict(),
-            "gpus": [
-                {"node": node.node, "product": node.product, "allocatable": node.allocatable, "free": node.free}
-                for node in self.inventory.nodes
-            ],
+            "gpus": [self._node(node) for node in self.inventory.nodes],
         }
+
+    def _node(self, node: NodeGpus) -> dict[str, Any]:
+        """One node; `free` is for this service, and null where nobody knows."""
+        free = node.free if self.inventory.pods_listed else None
+        return {"node": node.node, "product": node.product, "allocatable": node.allocatable, "free": free}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +181,14 @@ def _finding(text: str) -> ModelFacts | None:
 async def read_inventory(api: Api, namespace: str, name: str) -> Inventory:
     """The cluster's GPUs; what the service's own pods hold counts as free for it.
 
-    Without the right to list all pods every GPU counts as free: no plan depends on it, only how pods are replaced.
+    Without the right to list all pods nothing is known to be taken: no plan depends on it, only how pods are replaced.
     """
     nodes = await watching.listing(api, watching.Collection(paths.NODES, "nodes"))
-    claims = Claims()
-    with suppress(ForbiddenError):
-        for pod in (
-            await watching.listing(api, watching.Collection(paths.PODS_EVERYWHERE, "pods", {"fieldSelector": FIELDS}))
-        ).rows:
+    claims, pods = Claims(), watching.Collection(paths.PODS_EVERYWHERE, "pods", {"fieldSelector": FIELDS})
+    listed = True
+    try:
+        for pod in (await watching.listing(api, pods)).rows:
             claims.put(pod)
-    return inventory(usable(nodes.rows), claims.taken((namespace, name)))
+    except ForbiddenError:
+        listed = False
+    return replace(inventory(usable(nodes.rows), claims.taken((namespace, name))), pods_listed=listed)

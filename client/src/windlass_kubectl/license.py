@@ -18,6 +18,7 @@ from windlass_kubectl.session import Session
 
 IN_FORCE = "in-force.dat"
 LISTING = "gpus.txt"
+REMEDY = "name that key with --key, or use init --replace"
 
 
 async def run(session: Session) -> int:
@@ -37,24 +38,52 @@ async def _init(session: Session) -> None:
         await _rehearse(session, maker, found)
         return
     where = found or await server.install(session, options.chart, options.set)
-    named = await _named(session, where)
+    listed = await _named(session, where) if options.gpus else None
+    if not options.replace:
+        await _must_be_free(session, maker, where)
+    named = listed or await _named(session, where)
     key = await maker.key(options.key or "", may_make=True)
     session.note(f"{'made' if key.made else 'found'} signing key {key.id}: {key.private}")
     if key.is_open:
         session.note(f"warning: others of this machine may read {key.private}; chmod 600 it")
     with tempfile.TemporaryDirectory() as scratch:
-        async with reach(session, where) as http:  # before anything of the server is changed
-            await _must_be_ours(session, SigningContext(session, maker, key, http, Path(scratch)))
         if await server.trust(session, where, key):
             session.note(f"the license server {where} trusts it now")
         async with reach(session, where) as http:
             await _license(session, SigningContext(session, maker, key, http, Path(scratch)), named)
 
 
-async def _must_be_ours(session: Session, work: SigningContext) -> None:
-    now = await work.in_force()
-    if now is not None and not session.options.replace:
-        work.must_be_ours(now)
+async def _must_be_free(session: Session, maker: issuer.Issuer, where: LicenseServer) -> None:
+    """Another issuer's license is not replaced unasked: before a GPU is named, a key made or the server changed."""
+    given = session.options.key or ""
+    with tempfile.TemporaryDirectory() as scratch:
+        async with reach(session, where) as http:
+            now = await _in_force(maker, http, Path(scratch))
+    if now is None:
+        return
+    private = maker.private(given)
+    if not private.exists():
+        raise LicensingError(f"{_signed(now)}, and there is no key {private}; {REMEDY}")
+    _must_be_ours(now, await maker.key(given, may_make=False))
+
+
+def _must_be_ours(now: terms.Facts, key: issuer.Key) -> None:
+    if now.key_id != key.id:
+        raise LicensingError(f"{_signed(now)}, and {key.private} is {key.id}; {REMEDY}")
+
+
+def _signed(now: terms.Facts) -> str:
+    return f"the license in force, of customer {now.customer}, was signed with key {now.key_id}"
+
+
+async def _in_force(maker: issuer.Issuer, http: ServerHttp, scratch: Path) -> terms.Facts | None:
+    """The license in force; its file is kept, to be followed."""
+    blob = await http.license_file()
+    if blob is None:
+        return None
+    file = scratch / IN_FORCE
+    file.write_bytes(blob)
+    return await maker.inspect(file)
 
 
 async def _renew(session: Session) -> None:
@@ -77,7 +106,7 @@ async def _follow(session: Session, named: collect.NamedGpus | None) -> None:
             now = await work.in_force()
             if now is None:
                 raise LicensingError(f"{where} has no license in force; make one: kubectl windlass license init")
-            work.must_be_ours(now)
+            _must_be_ours(now, key)
             asked = _asked(session)
             if named is None and asked.days is None:
                 asked = terms.RequestedTerms(asked.customer, asked.appid, terms.DAYS, asked.limit)
@@ -110,20 +139,7 @@ class SigningContext:
 
     async def in_force(self) -> terms.Facts | None:
         """The license in force; its file is kept, to be followed."""
-        blob = await self.http.license_file()
-        if blob is None:
-            return None
-        file = self.scratch / IN_FORCE
-        file.write_bytes(blob)
-        return await self.maker.inspect(file)
-
-    def must_be_ours(self, now: terms.Facts) -> None:
-        """Another issuer's license is not replaced unasked."""
-        if now.key_id != self.key.id:
-            raise LicensingError(
-                f"the license in force, of customer {now.customer}, was signed with key {now.key_id}, and "
-                f"{self.key.private} is {self.key.id}; name that key with --key, or use init --replace"
-            )
+        return await _in_force(self.maker, self.http, self.scratch)
 
     async def put(
         self, named: collect.NamedGpus | None, asked: terms.RequestedTerms, follows: terms.Facts | None

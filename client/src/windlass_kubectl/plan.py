@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
+from windlass_api.plan.model import Inventory, NodeGpus
 from windlass_base.kube.errors import ForbiddenError, InvalidError
 from windlass_client.preview import PlanPreview
 from windlass_sizing.speed import words
@@ -87,12 +88,17 @@ def read(text: str, filename: str) -> list[Mapping[str, Any]]:
     return services
 
 
+def free_gpus(node: NodeGpus, inventory: Inventory) -> str:
+    """The service's own GPUs are free for it."""
+    return f", {node.free} free for this service" if inventory.pods_listed else ", free unknown: you may not list pods"
+
+
 def branch_of(name: str, preview: PlanPreview, session: Session) -> Branch:
     """The preview as a tree."""
     facts, paint = preview.facts, session.paint
     model = Branch(f"model: {facts.architecture}, {facts.params_text} parameters, own context {facts.max_model_len}")
     nodes = tuple(
-        Branch(f"{node.node}: {node.allocatable} × {node.product or 'GPU'}, {node.free} free")
+        Branch(f"{node.node}: {node.allocatable} × {node.product or 'GPU'}{free_gpus(node, preview.inventory)}")
         for node in preview.inventory.nodes
     )
     offered = Branch("GPU nodes", "", nodes) if nodes else Branch("GPU nodes: none")

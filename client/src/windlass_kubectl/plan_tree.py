@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from windlass_api.crd.status import CardBudget, Measured, PlanStatus
+from windlass_sizing.placement import words
 
 from windlass_kubectl.paint import Branch, Paint
 
@@ -28,14 +29,17 @@ def headline(plan: PlanStatus) -> str:
 
 def plan_branch(plan: PlanStatus, paint: Paint) -> Branch:
     """Everything that is known of a plan."""
+    warnings = words.warnings(plan.because)
+    because = [line for line in plan.because if line not in warnings]
     rows = (
+        *(Branch(f"{paint.mark('wait')} {line}", "wait") for line in warnings),
         *([budget(plan.per_gpu, paint)] if plan.per_gpu else []),
         *([Branch(_totals(plan))] if plan.required_gib else []),
         *([Branch(_measured(plan.measured))] if plan.measured else []),
         *([Branch(f"pods are replaced by {plan.rollout}")] if plan.rollout else []),
-        *_listed("because", plan.because),
+        *_listed("because", because),
         *_listed("instead", plan.alternatives),
-        *(_listed("could be better", plan.advice) if _can_gain(plan) else []),
+        *_listed("could be better", plan.advice),
     )
     return Branch(headline(plan), "head", rows)
 
@@ -53,16 +57,6 @@ def budget(card: CardBudget, paint: Paint) -> Branch:
         return Branch(f"each GPU: {words}")
     bar = paint.bar([part / have for part in (weights, kv, engine)])
     return Branch(f"each GPU: {bar} {words} of {have:.2f}", "good" if needed <= have else "bad")
-
-
-def _can_gain(plan: PlanStatus) -> bool:
-    """Whether less memory on a GPU brings anything: fewer GPUs, or room for a second request of the whole context."""
-    card = plan.per_gpu
-    if card is None or (plan.gpus or 0) > 1:
-        return True
-    _, kv, _ = parts = _parts(card)
-    # What is needed holds the share that the engine leaves free; a second context needs its part of that, too.
-    return _number(card.have_gib) - _needed(card) < kv * _needed(card) / (sum(parts) or 1)
 
 
 def _parts(card: CardBudget) -> tuple[float, float, float]:

@@ -155,24 +155,15 @@ def test_everything_of_a_plan_hangs_below_it():
     ]  # fmt: skip
 
 
-def a_plan(gpus: int, **gib: str) -> PlanStatus:
-    return PlanStatus(gpus=gpus, tp=gpus, per_gpu=a_card(**gib), advice=["engine.quantization ifq: …"])
-
-
-GAINS = {
-    "room for a second context": (a_plan(1, weights="15", kv="2", overhead="1", required="20", have="45"), False),
-    "room for one context": (a_plan(1, weights="35", kv="2", overhead="2", required="43.5", have="45"), True),
-    "several GPUs": (a_plan(4, weights="15", kv="2", overhead="1", required="20", have="45"), True),
-    "a GPU of unknown memory": (a_plan(1, weights="15", kv="2", overhead="1", required="20"), True),
-    "no figures": (PlanStatus(gpus=1, advice=["engine.enforceEager true: …"]), True),
-    "no advice": (PlanStatus(gpus=0), False),
-}
-
-
-@pytest.mark.parametrize(("plan", "is_shown"), GAINS.values(), ids=GAINS.keys())
-def test_advice_is_shown_where_it_brings_something(plan, is_shown):
-    """Less memory on one GPU brings nothing where a second request of the whole context has room already."""
-    assert is_shown == ("could be better" in [branch.text for branch in plan_branch(plan, PLAIN).below])
+def test_warnings_of_a_plan_stand_before_its_reasons():
+    """Not among what is dim."""
+    plan = PlanStatus(gpus=1, because=["b", "warning: only 2 requests"])
+    below = plan_branch(plan, PLAIN).below
+    assert [(branch.text, branch.style) for branch in below] == [
+        (f"{PLAIN.mark('wait')} warning: only 2 requests", "wait"),
+        ("because", ""),
+    ]
+    assert [branch.text for branch in below[1].below] == ["b"]
 
 
 AGES = {0: "0s", 59: "59s", 60: "1m", 310: "5m10s", 3600: "1h", 90000: "1d1h", 86400 * 3: "3d"}

@@ -13,7 +13,8 @@ from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_api.plan.record import PLAN_ANNOTATION, PlanRecord, inputs_digest, recorded_plan
 from windlass_client import in_force
 from windlass_client.in_force import InForce
-from windlass_client.preview import decided
+from windlass_client.preview import decided, read_inventory
+from windlass_kubectl.plan import free_gpus
 from windlass_sizing.model.facts import from_config
 
 from .mock_api import MockApi, a_list
@@ -115,3 +116,32 @@ def test_a_record_of_an_older_operator_stays_in_force():
     assert recorded_plan(annotation_of(a_front(record), PLAN_ANNOTATION)) == record
     sliced = replace(record, plan=replace(record.plan, resource="nvidia.com/mig-1g.10gb"))
     assert recorded_plan(annotation_of(a_front(sliced), PLAN_ANNOTATION)) == sliced
+
+
+FREE = {
+    "all pods": (200, 7, ", 7 free for this service"),
+    "no right": (403, None, ", free unknown: you may not list pods"),
+}
+
+
+@pytest.mark.parametrize(("code", "free", "words"), FREE.values(), ids=FREE.keys())
+async def test_free_gpus_are_counted_or_unknown(code, free, words):
+    """What other services hold is taken; without the right to list pods nobody knows."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-L20"}
+    ready = {"type": "Ready", "status": "True"}
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [ready]}
+    node = {"metadata": {"name": "n", "labels": labels}, "status": status}
+    asked = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {"metadata": {"name": "p", "namespace": "a", "uid": "u"}, "spec": {"nodeName": "n", "containers": [asked]}}
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.endswith("/nodes"):
+            return a_list(1, node)
+        refused = httpx2.Response(403, json={"kind": "Status", "reason": "Forbidden", "code": 403, "message": "no"})
+        return a_list(1, pod) if code == httpx2.codes.OK else refused
+
+    async with MockApi().client(answer) as client:
+        gpus = await read_inventory(client.api, "team", "qwen")
+    preview = decided(a_spec(), QWEN_7B, gpus)
+    assert [one["free"] for one in preview.to_dict()["gpus"]] == [free]
+    assert free_gpus(preview.inventory.nodes[0], preview.inventory) == words

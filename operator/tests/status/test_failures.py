@@ -45,6 +45,44 @@ def said(reason, message, code=1):
     return ended(code, json.dumps({"reason": reason, "message": message, "exitCode": code}))
 
 
+REQUESTS = {"cpu": "8", "memory": "36Gi", "nvidia.com/gpu": "8"}
+ASKING = {"containers": [{"name": "server", "resources": {"requests": REQUESTS}}]}
+CLAIM = {"volumes": [{"name": "m", "persistentVolumeClaim": {"claimName": "absent"}}]}
+TAIL = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found."
+SCHEDULER = {
+    "GPUs alone": (
+        ASKING,
+        f"0/2 nodes are available: 1 node(s) had untolerated taint {{a: }}, 1 Insufficient nvidia.com/gpu.{TAIL}",
+        "0/2 nodes are available: 1 node(s) had untolerated taint {a: }, 1 Insufficient nvidia.com/gpu; "
+        "it asks for nvidia.com/gpu 8",
+    ),
+    "all that is short": (
+        ASKING,
+        f"0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 Insufficient nvidia.com/gpu.{TAIL}",
+        "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 2 Insufficient nvidia.com/gpu; "
+        "it asks for cpu 8, memory 36Gi, nvidia.com/gpu 8",
+    ),
+    "a claim that is named": (
+        CLAIM,
+        '0/1 nodes are available: persistentvolumeclaim "absent" not found. not found',
+        '0/1 nodes are available: persistentvolumeclaim "absent" not found',
+    ),
+    "a claim that is not": (
+        CLAIM,
+        "pod has unbound immediate PersistentVolumeClaims. preemption: not eligible",
+        "pod has unbound immediate PersistentVolumeClaims; it asks for claim absent",
+    ),
+    "no words": (ASKING, "", "the scheduler gave no reason"),
+}
+
+
+@pytest.mark.parametrize(("spec", "words", "shown"), SCHEDULER.values(), ids=SCHEDULER.keys())
+def test_the_schedulers_words_are_cut_to_what_helps(spec, words, shown):
+    """Nothing of pods that it might end, nothing twice, and of what the pod asks for only what is short."""
+    found = diagnose([unscheduled(words) | {"spec": spec}], [])
+    assert found.message.endswith(f" cannot be scheduled: {shown}")
+
+
 CASES = {
     "scheduler": (unscheduled("0/3 nodes are available: 3 Insufficient memory."), "InsufficientMemory"),
     "no free slice": (

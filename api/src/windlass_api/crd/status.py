@@ -128,7 +128,7 @@ class PlanStatus(ApiModel):
         None,
         alias="seedRequiredGiB",
         max_length=32,
-        description="seedRequiredGiB is the GPU memory needed, by the published quick formula.",
+        description="seedRequiredGiB is the GPU memory needed by the documents' rule of thumb.",
     )
     host_memory: list[HostPart] = Field(
         default_factory=list,

@@ -24,7 +24,7 @@ class Card:
     product: str  # the node label, for the node selector
     name: str  # the short name, for people
     real_gib: float | None  # as the driver reports it; None when neither label nor table know
-    nominal_gib: float | None  # as the quick formula takes it
+    nominal_gib: float | None  # as the rule of thumb takes it
     capability: tuple[int, int] | None
     most_per_node: int  # that one replica can use
     largest_node: str

@@ -45,7 +45,7 @@ class PlanNotes:
 
     requested: Requested
     alternatives: tuple[str, ...]
-    nodes: tuple[str, ...]  # why these nodes
+    placement: tuple[str, ...]  # why these nodes, and as many GPUs
     host_draft: HostDraft | None = None
 
 
@@ -83,7 +83,7 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     fitting = [option for option in (*alone, *spread) if option.acceptable]
     if not fitting:
         every = [*alone, *spread]
-        return does_not_fit(facts, every) if every else not_enough(found, requested)
+        return does_not_fit(facts, every) if every else not_enough(found, requested, facts)
     # Where nothing can draft beside any of them, the refusal below says it of the preferred one.
     fitting = [one for one in fitting if not cannot_draft(spec, one.serving.tp, one.serving.pp)] or fitting
     # One node if it fits there.
@@ -91,7 +91,7 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
     told = PlanNotes(
-        requested, alternatives(fitting, chosen, facts), _because_of_nodes(chosen, requested.layout, alone), drafting
+        requested, alternatives(fitting, chosen), _because_of_placement(chosen, requested.layout, alone), drafting
     )
     plan = _gpu_plan(spec, facts, chosen, told)
     large = too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
@@ -108,6 +108,14 @@ def _spread(
     group = keep.gpu_type if keep and keep.nodes > 1 else None
     enough = {option.card for option in alone if option.acceptable and option.card.name != group}
     return over_nodes(facts, [card for card in found if card not in enough and not card.alone], requested)
+
+
+def _because_of_placement(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
+    """Why these nodes, and why no fewer GPUs where the engine's figures alone would take them."""
+    tight = [one for one in alone if one.fits and not one.acceptable and one.card.real_gib and one.cost < chosen.cost]
+    cheapest = min(tight, key=lambda option: option.cost, default=None)
+    rule = (f"not {cheapest.where()}: {words.rule_of_thumb(cheapest.seed_gib)}",) if cheapest else ()
+    return (*_because_of_nodes(chosen, layout, alone), *rule)
 
 
 def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tuple[str, ...]:
@@ -136,7 +144,21 @@ def _at_once(facts: ModelFacts, chosen: Option) -> tuple[str, ...]:
     if chosen.card.real_gib is None:
         return ()
     each = requests_at_once(facts, chosen.serving, chosen.card.real_gib)
-    return (words.at_once(each * chosen.workers, chosen.serving.max_model_len),)
+    return (words.at_once(each * chosen.workers, chosen.serving),)
+
+
+def _too_many(facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, ...]:
+    """A warning of a number of GPUs that the user gave and that brings nothing."""
+    if not layout.counted or not advice.one_gpu_suffices(facts, chosen.serving, chosen.card):
+        return ()
+    given = {
+        "spec.deployment": layout.nodes_min > 1,
+        "spec.engine.tensorParallelSize": layout.tp,
+        "spec.engine.pipelineParallelSize": layout.pp,
+    }
+    without = " and ".join(name for name, value in given.items() if value)
+    remedy = f"set spec.resources.gpus to {layout.copies}" + (f", and leave out {without}" if without else "")
+    return (words.one_suffices(chosen.serving, remedy),)
 
 
 def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, ...]:
@@ -175,12 +197,12 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
     host = host_for(spec, _load(facts, chosen, told.host_draft))
     because = (
         chosen.sentence(),
-        *told.nodes,
+        *told.placement,
         *words.figures(facts, need, serving),
         *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
         *split_prompts(facts, serving.tp, chosen.sp),
         *_at_once(facts, chosen),
-        words.quick_formula(chosen.seed_gib),
+        *_too_many(facts, chosen, told.requested.layout),
         *words.heads_over(facts, serving.tp),
         *told.requested.notes,
         *((chosen.why,) if chosen.why else ()),
@@ -218,7 +240,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         card_gib=card.real_gib,
         alternatives=told.alternatives,
         advice=(
-            *advice.advise(facts, serving, card.real_gib or 0, card.capability, alone=card.alone),
+            *advice.gains(facts, serving, card),
             *_split_instead(spec, facts, chosen, told.requested.layout),
         ),
         because=because,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from msgspec import Meta
+from windlass_sizing.placement import words
 
 from windlass_api.crd.base import GPUS_MAX, QUANTITY_PATTERN
 from windlass_api.crd.pods import NODES_MAX
@@ -88,6 +89,7 @@ class Inventory:
     """The GPU nodes of the cluster that take new pods."""
 
     nodes: tuple[NodeGpus, ...] = ()
+    pods_listed: bool = True  # else nobody knows what is taken, and `free` says all
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,14 @@ class Plan:
     api_processes: Annotated[int, Meta(ge=1, le=1024)] = 1
 
     def summary(self) -> str:
-        """One line for a condition message and an Event."""
-        return f"{self.place()}, context {self.max_model_len}: {'; '.join(self.because)}"
+        """One line for a condition message and an Event: the choice, its memory, and what it warns of."""
+        return "; ".join((f"{self.place()}, context {self.max_model_len}{self._need()}", *words.warnings(self.because)))
+
+    def _need(self) -> str:
+        if not self.gpus or not self.per_gpu_gib:
+            return ""
+        have = f" of {self.card_gib:.2f}" if self.card_gib else ""
+        return f", {self.per_gpu_gib:.2f}{have} GiB needed on each GPU"
 
     @property
     def gpus_per_pod(self) -> int:

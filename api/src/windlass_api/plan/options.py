@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from windlass_sizing.model.facts import ModelFacts
-from windlass_sizing.placement import advice, formula
+from windlass_sizing.placement import formula
 from windlass_sizing.placement.formula import Demand, Serving
 from windlass_sizing.placement.parallel import splits
 
@@ -44,12 +44,12 @@ class Option:
 
     @property
     def acceptable(self) -> bool:
-        """Whether it may be chosen. A count that the user gave is theirs to be tighter than the quick formula."""
-        return self.fits and (self.vouched or self.fits_quick_formula)
+        """Whether it may be chosen. A count that the user gave is theirs to be tighter than the rule of thumb."""
+        return self.fits and (self.vouched or self.meets_rule)
 
     @property
-    def fits_quick_formula(self) -> bool:
-        """Whether the quick formula agrees; a card of unknown memory never does, so it must be asked for by count."""
+    def meets_rule(self) -> bool:
+        """Whether the rule of thumb agrees; a card of unknown memory never does, so it must be asked for by count."""
         return self.card.nominal_gib is not None and self.seed_gib <= self.card.nominal_gib * self.gpus
 
     @property
@@ -105,15 +105,14 @@ def preferred(fitting: list[Option]) -> Option:
     return min(powers or fitting, key=lambda option: option.cost)
 
 
-def alternatives(fitting: list[Option], chosen: Option, facts: ModelFacts) -> tuple[str, ...]:
-    """The smallest placement on each other kind of card, another split of the chosen nodes, then the quick table."""
+def alternatives(fitting: list[Option], chosen: Option) -> tuple[str, ...]:
+    """The smallest placement on each other kind of card, then another split of the chosen nodes."""
     smallest: dict[str, Option] = {}
     for one in sorted(fitting, key=lambda option: option.cost):
         smallest.setdefault(one.card.product, one)
     others = [one.sentence() for product, one in smallest.items() if product != chosen.card.product]
     again = [one.sentence() for one in fitting if _other_split(one, chosen)]
-    quick = advice.quick_table(facts.params)
-    return (*others[:ALTERNATIVES_MAX], *again[:ALTERNATIVES_MAX], *((f"quick table: {quick}",) if quick else ()))
+    return (*others[:ALTERNATIVES_MAX], *again[:ALTERNATIVES_MAX])
 
 
 def _other_split(one: Option, chosen: Option) -> bool:

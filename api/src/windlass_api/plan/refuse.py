@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, gpus, words
+from windlass_sizing.placement.parallel import group_splits
 from windlass_sizing.quantization.engine import ENGINE
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec, ResourcesSpec
@@ -41,7 +42,7 @@ def usable_cards(
     if not found:
         return _all_tainted(spec, labelled)
     if requested.layout.nodes_max == 1 and (requested.layout.asked or 0) > max(card.most_per_node for card in found):
-        return not_enough(found, requested)
+        return not_enough(found, requested, facts)
     served = tuple(card for card in found if _has_kernels(requested.family, card))
     return _able(served, requested, facts) if served else _too_old(found, requested.family)
 
@@ -125,7 +126,7 @@ def _dotted(capability: tuple[int, ...]) -> str:
     return ".".join(map(str, capability))
 
 
-def not_enough(found: tuple[Card, ...], requested: Requested) -> Refusal:
+def not_enough(found: tuple[Card, ...], requested: Requested, facts: ModelFacts) -> Refusal:
     """No node, and no number of equal nodes, has the asked cards."""
     layout = requested.layout
     largest = max(found, key=lambda card: (card.most_per_node, len(card.per_node)))
@@ -136,7 +137,8 @@ def not_enough(found: tuple[Card, ...], requested: Requested) -> Refusal:
         return Refusal(
             "NotEnoughGpus",
             f"{layout.asked} GPUs are asked for a replica, and {have}{_of_that_kind(largest, layout.nodes_max)}",
-            f"set spec.resources.gpus to {largest.most_per_node} or less, or add a larger node{_or_spread(requested)}",
+            f"set spec.resources.gpus to {largest.most_per_node} or less{_or_over_nodes(found, requested, facts)}, "
+            f"or add a larger node{_or_spread(requested)}",
         )
     asked = f"{layout.asked} GPUs on {layout.nodes_min} nodes" if layout.asked else f"{layout.nodes_min} nodes"
     there = ", ".join(f"{_nodes(card)} with up to {card.most_per_node} × {card.name}" for card in found)
@@ -146,6 +148,22 @@ def not_enough(found: tuple[Card, ...], requested: Requested) -> Refusal:
         "add nodes of the same GPU, lower spec.deployment.nodes or spec.resources.gpus, or set spec.deployment.mode "
         "to Auto",
     )
+
+
+def _or_over_nodes(found: tuple[Card, ...], requested: Requested, facts: ModelFacts) -> str:
+    """The most GPUs below the asked number that the model can be spread over; nothing where that is not left open."""
+    layout = requested.layout
+    if layout.nodes_max == 1 or layout.tp or layout.pp:
+        return ""
+    ways = [
+        split
+        for card in found
+        if not card.alone
+        for split in group_splits(facts, card.most_per_node, min(layout.nodes_max, len(card.per_node)))
+        if split.nodes <= card.nodes_with(split.gpus_per_node) and split.gpus < (layout.asked or 0)
+    ]
+    most = max(ways, key=lambda split: (split.gpus, -split.nodes), default=None)
+    return f", or to {most.gpus} over {most.nodes} nodes" if most and most.gpus > found[0].most_per_node else ""
 
 
 def _nodes(card: Card) -> str:
@@ -164,11 +182,11 @@ def _or_spread(requested: Requested) -> str:
 def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
     """The model is larger than the largest placement."""
     best = max(every, key=lambda option: option.cost)
-    card = best.card
-    remedies = advice.advise(facts, best.serving, card.real_gib or 0, card.capability, alone=card.alone)
+    remedies = advice.advise(facts, best.serving, best.card)
     told = "; ".join(words.figures(facts, best.need, best.serving))
     if best.fits:
-        told = f"the quick formula asks for {best.seed_gib:.2f} GiB; set spec.resources.gpus to overrule it; {told}"
+        overrule = f"set spec.resources.gpus to {best.gpus} to overrule it"
+        told = f"{words.rule_of_thumb(best.seed_gib)}; {overrule}; {told}"
     return Refusal(
         "DoesNotFit",
         f"the model does not fit the largest placement, {best.sentence()}: {told}",

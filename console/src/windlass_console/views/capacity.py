@@ -210,7 +210,7 @@ def _fit(name: str, facts: ModelFacts, free: Inventory) -> Fit:
         params=facts.params_text,
         dtype="" if isinstance(answer, Refusal) else answer.dtype,
         context=CONTEXT,
-        message=answer.message if isinstance(answer, Refusal) else answer.summary(),
+        message=answer.message if isinstance(answer, Refusal) else "; ".join(answer.because),
         fits=not refused,
         gpus=None if isinstance(answer, Refusal) else answer.gpus,
         gpuType=None if isinstance(answer, Refusal) else answer.gpu_type,

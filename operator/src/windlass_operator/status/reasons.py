@@ -34,7 +34,7 @@ ROWS = (
     Reason("Inspecting", "a Job reads the model's directory", "wait a few seconds", NORMAL),
     Reason("ModelFound", "the checkpoint is complete", "nothing to do", NORMAL),
     Reason("Planning", "GPUs, parallelism and context are being decided", "wait a moment", NORMAL),
-    Reason("Planned", "GPUs, parallelism and context are decided", "nothing to do", NORMAL),
+    Reason("Planned", "GPUs, parallelism and context are decided", "kubectl windlass plan NAME says why", NORMAL),
     Reason("Starting", "the pods start: license, model, engine", "watch status.startup", NORMAL),
     Reason("RollingOut", "pods of a new revision replace the old ones", "wait", NORMAL),
     Reason("Running", "all replicas answer", "nothing to do", NORMAL),
@@ -256,7 +256,7 @@ ROWS = (
     Reason("RuntimeClassMissing", "the RuntimeClass does not exist", "create it, or correct spec.podTemplate"),
     Reason("ServiceAccountMissing", "the namespace has no default ServiceAccount", "create it"),
     # Pods without a node.
-    Reason("InsufficientGpus", "no node has enough free GPUs now", "free GPUs or add a node; the pod starts by itself"),
+    Reason("InsufficientGpus", "no node has enough free GPUs now", "free what is short or add a node; it then starts"),
     Reason("InsufficientCpu", "no node has enough free CPU", "lower spec.resources.cpu, free CPU or add a node"),
     Reason(
         "InsufficientMemory", "no node has enough free memory", "lower spec.resources.memory, free memory or add a node"

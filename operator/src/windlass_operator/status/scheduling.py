@@ -49,6 +49,10 @@ CLAIM_WORDS = (
     _row("StorageClassMissing", r"storageclass\S* \S+ not found"),
     _row("ProvisioningFailed", r"failed to provision", r"error getting claim reference", r"waiting for a volume"),
 )
+PREEMPTION, DEALLOCATION, ENDS = "preemption: ", "no new claims to deallocate", " .,;"
+"""The end of the scheduler's words, about pods that it might end: a reader can do nothing with it."""
+TWICE = re.compile(r"(not found)(?:[.,;] \1)+")
+SHORT = re.compile(r"Insufficient ([\w./-]*\w)")
 SILENT_S = 7.0  # a scheduler says something about every pod within a second or two
 
 
@@ -62,14 +66,19 @@ def unscheduled(pod: Pod, now: str, events: Iterable[Event] = ()) -> Failure | N
         return _unseen(pod, now)
     if scheduled.status != "False" or scheduled.reason not in ("Unschedulable", "SchedulerError"):
         return None
-    words = cut(scheduled.message or "the scheduler gave no reason").rstrip(". ")
+    words = cut(_readable(scheduled.message) or "the scheduler gave no reason")
     reason = next((reason for pattern, reason in SCHEDULER_WORDS if pattern.search(words)), "Unschedulable")
-    asked = ASKED[reason](pod) if reason in ASKED else ""
+    asked = ASKED[reason](pod, words) if reason in ASKED else ""
     told = _of_claims(pod, events) if reason == "VolumeMissing" else ""
     if told:
         reason = next((reason for pattern, reason in CLAIM_WORDS if pattern.search(told)), reason)
         words = f"{words}: {told}"
     return Failure(reason, f"pod {pod.name} cannot be scheduled: {words}{f'; it asks for {asked}' if asked else ''}")
+
+
+def _readable(words: str) -> str:
+    first = words.partition(PREEMPTION)[0].rstrip(ENDS).removesuffix(DEALLOCATION).rstrip(ENDS)
+    return TWICE.sub(r"\1", first)
 
 
 def _of_claims(pod: Pod, events: Iterable[Event]) -> str:
@@ -101,23 +110,28 @@ def claims(pod: Pod) -> list[str]:
     return sorted({one.claim_name for one in sources if one})
 
 
-def _claims(pod: Pod) -> str:
+def _claims(pod: Pod, words: str) -> str:
+    """The claims, unless the words name each already."""
     names = claims(pod)
+    if all(f'"{name}"' in words for name in names):
+        return ""
     return f"claim{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
 
 
-def _requests(pod: Pod) -> str:
+def _requests(pod: Pod, words: str) -> str:
+    """What the pod asks for of the resources that nodes are short of."""
+    short = SHORT.findall(words)
     asked: dict[str, Quantity] = {}
     for row in pod.spec.containers:
         asked |= row.resources.limits | row.resources.requests
-    return ", ".join(f"{key} {value}" for key, value in sorted(asked.items()))
+    return ", ".join(f"{key} {value}" for key, value in sorted(asked.items()) if key in short or not short)
 
 
-def _labels(pod: Pod) -> str:
+def _labels(pod: Pod, _words: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(pod.spec.node_selector.items()))
 
 
-ASKED: Mapping[str, Callable[[Pod], str]] = {
+ASKED: Mapping[str, Callable[[Pod, str], str]] = {
     "VolumeMissing": _claims,
     "VolumeElsewhere": _claims,
     "InsufficientGpus": _requests,

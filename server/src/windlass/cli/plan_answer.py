@@ -84,7 +84,7 @@ def _alternatives(facts: ModelFacts, offers: Sequence[Offer], answer: Answer) ->
         for card in (gpus.GPUS[name] for name in COMMON_CARDS)
         if card.name not in {offer.name for offer in offers}
     ]
-    return list(alternatives(facts, [*offers, *common], answer.choice))[-ALTERNATIVES_MAX - 1 :]
+    return list(alternatives(facts, [*offers, *common], answer.choice))[-ALTERNATIVES_MAX:]
 
 
 def show(found: dict[str, Any], output: Output) -> None:
@@ -123,12 +123,12 @@ def _table(found: dict[str, Any]) -> None:
         ("needed", f"{found['requiredGiB']:.2f} GiB in all, {found['perGpuGiB']:.2f} GiB on each GPU"),
         ("placement", f"{found['gpus']} × {found['gpuType']}, {found['gpuMemoryGiB']:.2f} GiB each: {verdict}"),
         ("split", f"TP {found['tp']}, PP {found['pp']}, {found['nodes']} node{'s' if found['nodes'] > 1 else ''}"),
-        ("at once", words.at_once(found["requestsAtOnce"], found["maxModelLen"])),
-        ("check", words.quick_formula(found["seedRequiredGiB"])),
+        *(("at once", line) for line in found["because"] if words.AT_ONCE in line),
+        *(("", line) for line in words.warnings(found["because"]) if words.AT_ONCE not in line),
         *(("speed" if not at else "", line) for at, line in enumerate(predicted)),
     ]
     table.show(("WHAT", "HOW MUCH"), rows)
-    sections = {"alternatives": found["alternatives"], "advice": [] if found["fits"] else found["advice"]}
+    sections = {"alternatives": found["alternatives"], "advice": found["advice"]}
     for name, lines in sections.items():
         for number, line in enumerate(lines):
             print(f"{'' if number else name + ':':13} {line}")

@@ -7,6 +7,7 @@ import math
 from windlass_sizing.engine_flags import record
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, gpus
+from windlass_sizing.placement.choice import Offer
 from windlass_sizing.placement.formula import SAMPLED_SEQUENCES, Serving, cpu_demand, demand
 from windlass_sizing.quantization import methods
 
@@ -98,7 +99,9 @@ def _gpu_memory(found: Findings, wanted: Serving, facts: ModelFacts) -> Row:
     parts = f"weights {need.weights_gib:.2f}, cache {need.kv_gib:.2f}, beside {need.overhead_gib:.2f} GiB"
     seen = f"{need.per_gpu_gib:.2f} of {has_gib:.2f} GiB on each of {count} GPUs ({parts} a GPU)"
     if need.per_gpu_gib > has_gib:
-        return fail(seen, "; ".join(advice.advise(facts, wanted, has_gib, least.capability)))
+        return fail(
+            seen, "; ".join(advice.advise(facts, wanted, Offer(least.name, has_gib, has_gib, least.capability)))
+        )
     return _in_use(found, wanted, cards) or ok(seen)
 
 

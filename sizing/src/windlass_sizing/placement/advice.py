@@ -1,16 +1,19 @@
 """What to do when memory is short, in the documents' order, each line with what it would bring.
 
 more or larger GPUs; `ifq` (`fp8` for mixtures of experts); a smaller max-model-len; utilization 0.95; eager mode.
+A plan that fits is told only of steps that save a GPU, or make room where few requests fit at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from windlass_sizing.model.facts import ModelFacts
-from windlass_sizing.placement.formula import GPUS_MAX, Serving, demand
-from windlass_sizing.placement.parallel import divides
+from windlass_sizing.placement.formula import GPUS_MAX, Serving, demand, requests_at_once, seed_demand_gib
+from windlass_sizing.placement.parallel import divides, splits
+from windlass_sizing.placement.words import are_few
 from windlass_sizing.quantization.decision import decide, of_facts
 from windlass_sizing.quantization.methods import NONE
 from windlass_sizing.quantization.question import Card
@@ -19,12 +22,6 @@ PACKING = ("ifq", "fp8")  # the documents say ifq; mixtures of experts need fp8
 SHORT_CONTEXT = 2048
 HIGH_UTILIZATION = 0.95
 
-# The documents' quick table: billions of parameters from, to, and cards.
-QUICK_TABLE = (
-    (6, 8, "6–8B: L20 × 1, A10 × 1, A100 × 1, V100 × 1"),
-    (12, 14, "12–14B: L20 × 1, A10 × 2, A100 × 1, V100 × 2"),
-    (65, 72, "65–72B: L20 × 8, A100 × 8"),
-)
 # How each step is said: as a field of the resource, or as a flag.
 FIELDS = {
     "quantization": "engine.quantization",
@@ -38,33 +35,96 @@ FLAGS = {
     "utilization": "--gpu-memory-utilization 0.95",
     "enforce_eager": "--enforce-eager",
 }
-TABLE_SLACK = 0.06  # a "7B" has 7.6 and a "14B" 14.8 billion parameters
 
 
-def quick_table(params: int) -> str:
-    """The quick table's row for a model of this size; empty when it has none."""
-    billions = params / 1e9
-    rows = (text for low, high, text in QUICK_TABLE if low * (1 - TABLE_SLACK) <= billions <= high * (1 + TABLE_SLACK))
-    return next(rows, "")
+class CardMemory(Protocol):
+    """A kind of card, as the operator and `windlass plan` know it."""
+
+    @property
+    def real_gib(self) -> float | None:
+        """GiB that the driver reports; None when nobody knows."""
+
+    @property
+    def nominal_gib(self) -> float | None:
+        """GiB on the box, for the rule of thumb."""
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """NVIDIA's compute capability."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is a slice, which a second one cannot help."""
 
 
 def advise(
-    facts: ModelFacts,
-    serving: Serving,
-    gpu_gib: float,
-    capability: tuple[int, int] | None = None,
-    *,
-    words: Mapping[str, str] = FIELDS,
-    alone: bool = False,
+    facts: ModelFacts, serving: Serving, card: CardMemory, *, words: Mapping[str, str] = FIELDS
 ) -> tuple[str, ...]:
-    """Every step that would lower the need of a card, in order, with the figure; `alone`: no second card can help."""
-    now = demand(facts, serving).per_gpu_gib
-    lines = [f"a larger slice or a whole GPU: at least {now:.2f} GiB" if alone else _more_gpus(facts, serving, gpu_gib)]
-    for text, changed in _steps(facts, serving, capability, words):
+    """Every step that would lower the need of a card, in order, with the figure: for a model that does not fit."""
+    gpu_gib, now = card.real_gib or 0, demand(facts, serving).per_gpu_gib
+    larger = f"a larger slice or a whole GPU: at least {now:.2f} GiB"
+    lines = [larger if card.alone else _more_gpus(facts, serving, gpu_gib)]
+    for text, changed in _steps(facts, serving, card.capability, words):
         then = demand(facts, changed).per_gpu_gib
-        if then < now - 0.005:
+        if f"{then:.2f}" != f"{now:.2f}":
             lines.append(f"{text}: {then:.2f} instead of {now:.2f} GiB a GPU{_fits(then, gpu_gib)}")
     return tuple(lines)
+
+
+def gains(
+    facts: ModelFacts, serving: Serving, card: CardMemory, *, words: Mapping[str, str] = FIELDS
+) -> tuple[str, ...]:
+    """The steps that bring something to a plan that fits: fewer GPUs, or room where few requests fit at once."""
+    if card.real_gib is None:
+        return ()
+    now = requests_at_once(facts, serving, card.real_gib)
+    few = are_few(now, serving)
+    lines = _room(facts, serving, card, now) if few else []
+    least = _fewest(facts, serving, card) or serving.tp * serving.pp
+    for text, changed in _steps(facts, serving, card.capability, words):
+        gpus = _fewest(facts, changed, card)
+        then = requests_at_once(facts, changed, card.real_gib)
+        if 0 < gpus < least:
+            lines.append(f"{text}: fits {gpus} GPU{'s' if gpus > 1 else ''} instead of {least}")
+        elif few and then > now:
+            lines.append(f"{text}: {then} requests of {changed.max_model_len} tokens at once instead of {now}")
+    return tuple(lines)
+
+
+def one_gpu_suffices(facts: ModelFacts, serving: Serving, card: CardMemory) -> bool:
+    """Whether one GPU holds as many requests as a step computes, so that more GPUs bring no room."""
+    one = replace(serving, tp=1, pp=1)
+    return (
+        serving.tp * serving.pp > 1
+        and _holds(facts, one, card)
+        and requests_at_once(facts, one, card.real_gib or 0) >= serving.sequences
+    )
+
+
+def _room(facts: ModelFacts, serving: Serving, card: CardMemory, now: int) -> list[str]:
+    """More memory, where few requests fit at once."""
+    if card.alone:
+        return ["a larger slice or a whole GPU holds more requests at once"]
+    for tp in range(serving.tp + 1, min(facts.num_attention_heads, GPUS_MAX) + 1):
+        wider = replace(serving, tp=tp)
+        then = requests_at_once(facts, wider, card.real_gib or 0) if divides(facts, tp) else 0
+        if not are_few(then, serving):
+            return [f"more or larger GPUs: {tp * serving.pp} of these hold {then} requests at once instead of {now}"]
+    return []
+
+
+def _fewest(facts: ModelFacts, changed: Serving, card: CardMemory) -> int:
+    """The fewest GPUs of one node that hold the changed engine; 0 when none saves a GPU."""
+    fewer = (tp for tp in sorted(splits(facts, changed.tp)) if tp < changed.tp * changed.pp)
+    return next((tp for tp in fewer if _holds(facts, replace(changed, tp=tp, pp=1), card)), 0)
+
+
+def _holds(facts: ModelFacts, serving: Serving, card: CardMemory) -> bool:
+    """Whether such cards may be chosen: by our figure and by the rule of thumb."""
+    if card.real_gib is None or card.nominal_gib is None:
+        return False
+    fits = demand(facts, serving).per_gpu_gib <= card.real_gib
+    return fits and seed_demand_gib(facts, serving) <= card.nominal_gib * serving.tp * serving.pp
 
 
 def _fits(need_gib: float, gpu_gib: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import words
-from windlass_sizing.placement.advice import FLAGS, advise, quick_table
+from windlass_sizing.placement.advice import FLAGS, advise, gains, one_gpu_suffices
 from windlass_sizing.placement.formula import (
     DEFAULT_MAX_MODEL_LEN,
     Demand,
@@ -30,7 +30,7 @@ class Offer:
 
     name: str
     real_gib: float
-    nominal_gib: float  # as the quick formula takes it
+    nominal_gib: float  # as the rule of thumb takes it
     capability: tuple[int, int] | None = None
     per_node: int = 8
     nodes: int = 1
@@ -60,8 +60,8 @@ class Choice:
         return self.need.per_gpu_gib <= self.offer.real_gib
 
     @property
-    def fits_quick_formula(self) -> bool:
-        """Whether the cards together hold what the quick formula asks for."""
+    def meets_rule(self) -> bool:
+        """Whether the cards together hold what the rule of thumb asks for."""
         return self.seed_gib <= self.offer.nominal_gib * self.gpus
 
     @property
@@ -99,25 +99,26 @@ def default_length(facts: ModelFacts) -> int:
 
 
 def choose(facts: ModelFacts, offers: Sequence[Offer], serving: Serving, tp: int | None = None) -> Answer | None:
-    """The cheapest placement that fits, by our figure and by the quick formula; None when there is none to try.
+    """The cheapest placement that fits, by our figure and by the rule of thumb; None when there is none to try.
 
     On one node where one holds it, with a TP that is a power of two where one fits: as the operator chooses.
 
-    A TP that is asked for is kept, and the quick formula is not held against it: it is the user's to be tighter.
+    A TP that is asked for is kept, and the rule of thumb is not held against it: it is the user's to be tighter.
     """
     every = [choice for offer in offers for choice in placements(facts, offer, serving, tp)]
     if not every:
         return None
-    fitting = [choice for choice in every if choice.fits and (tp or choice.fits_quick_formula)]
+    fitting = [choice for choice in every if choice.fits and (tp or choice.meets_rule)]
     if fitting:
         near = [choice for choice in fitting if choice.nodes == 1] or fitting
         powers = [choice for choice in near if not choice.is_odd]
         chosen = min(powers or near, key=lambda choice: choice.cost)
     else:
         chosen = min(every, key=lambda choice: (not choice.fits, choice.need.per_gpu_gib / choice.offer.real_gib))
-    offer = chosen.offer
-    remedies = advise(facts, chosen.serving, offer.real_gib, offer.capability, words=FLAGS, alone=offer.alone)
-    return Answer(chosen, bool(fitting), _because(facts, chosen, bool(fitting)), remedies)
+    remedies = (gains if fitting else advise)(facts, chosen.serving, chosen.offer, words=FLAGS)
+    tight = [choice for choice in every if choice.fits and not choice.meets_rule and choice.cost < chosen.cost]
+    because = (*_because(facts, chosen), *_rule(chosen, tight, bool(fitting)), *_too_many(facts, chosen, tp))
+    return Answer(chosen, bool(fitting), because, remedies)
 
 
 def placements(facts: ModelFacts, offer: Offer, serving: Serving, tp: int | None = None) -> list[Choice]:
@@ -141,13 +142,12 @@ def placements(facts: ModelFacts, offer: Offer, serving: Serving, tp: int | None
 
 
 def alternatives(facts: ModelFacts, offers: Sequence[Offer], chosen: Choice) -> tuple[str, ...]:
-    """The smallest placement on each other type of card, then the documents' quick table."""
+    """The smallest placement on each other type of card."""
     free = replace(chosen.serving, tp=1, pp=1)
     others = [offer for offer in offers if offer.name != chosen.offer.name and _is_able(facts, offer, free)]
     answers = [choose(facts, [offer], free) for offer in others]
     found = sorted((answer.choice for answer in answers if answer and answer.fits), key=lambda choice: choice.cost)
-    row = quick_table(facts.params)
-    return (*(choice.sentence() for choice in found), *((f"quick table: {row}",) if row else ()))
+    return tuple(choice.sentence() for choice in found)
 
 
 def _is_able(facts: ModelFacts, offer: Offer, serving: Serving) -> bool:
@@ -162,22 +162,36 @@ def _choice(facts: ModelFacts, offer: Offer, serving: Serving, way: Split) -> Ch
     return Choice(offer, way.nodes, split, demand(facts, split), seed_demand_gib(facts, split), requests)
 
 
-def _because(facts: ModelFacts, choice: Choice, fits: bool) -> tuple[str, ...]:
-    need, serving, offer = choice.need, choice.serving, choice.offer
-    have = offer.nominal_gib * choice.gpus
-    overrule = f"; --tensor-parallel-size {serving.tp} overrules it" if choice.fits and not fits else ""
+def _because(facts: ModelFacts, choice: Choice) -> tuple[str, ...]:
+    need, serving = choice.need, choice.serving
     stages = (f"{facts.num_hidden_layers} layers over {serving.pp} stages",) if serving.pp > 1 else ()
     return (
         *words.figures(facts, need, serving),
         *_length(facts, serving),
         *_steps(serving),
         f"{choice.sentence()}: {'fits' if choice.fits else 'does not fit'}",
-        words.at_once(choice.requests, serving.max_model_len),
-        f"{words.quick_formula(choice.seed_gib)}; {have:.2f} GiB by name "
-        f"{'fit' if choice.fits_quick_formula else 'do not fit'}{overrule}",
+        *((words.at_once(choice.requests, serving),) if choice.fits else ()),
         *words.heads_over(facts, serving.tp),
         *stages,
     )
+
+
+def _rule(chosen: Choice, tight: Sequence[Choice], fits: bool) -> tuple[str, ...]:
+    """The rule of thumb where it decided: why not a cheaper placement, or why none at all."""
+    if chosen.fits and not fits:
+        have = f"{chosen.offer.nominal_gib * chosen.gpus:.2f} GiB by name do not hold that"
+        overrule = f"--tensor-parallel-size {chosen.serving.tp} overrules it"
+        return (f"{words.rule_of_thumb(chosen.seed_gib)}; {have}; {overrule}",)
+    cheapest = min(tight, key=lambda choice: choice.cost, default=None)
+    if not fits or cheapest is None:
+        return ()
+    return (f"not {cheapest.gpus} × {cheapest.offer.name}: {words.rule_of_thumb(cheapest.seed_gib)}",)
+
+
+def _too_many(facts: ModelFacts, chosen: Choice, tp: int | None) -> tuple[str, ...]:
+    if not tp or not one_gpu_suffices(facts, chosen.serving, chosen.offer):
+        return ()
+    return (words.one_suffices(chosen.serving, "leave --tensor-parallel-size out"),)
 
 
 def _length(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:

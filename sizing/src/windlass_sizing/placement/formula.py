@@ -1,6 +1,6 @@
-"""The memory formula: the published quick formula to the digit, and our own figure beside it.
+"""The memory formula: the documents' rule of thumb to the digit, and our own figure beside it.
 
-The quick formula (`seed_…`) is what the documents print and users compare with. Our figure (`demand`) takes the real
+The rule of thumb (`seed_…`) is what the documents print and users compare with. Our figure (`demand`) takes the real
 bytes, the head size, KV heads that repeat on ranks, windows, and what each GPU needs beside weights and cache.
 Numbers in, numbers out; no I/O.
 """
@@ -33,7 +33,7 @@ READ_FROM_FILE = ("smoothquant", "auto")  # methods that take smoothquant's file
 
 @dataclass(frozen=True, slots=True)
 class SeedNeed:
-    """The quick formula's answer."""
+    """The rule of thumb's answer."""
 
     weights_gib: float
     kv_gib: float
@@ -57,7 +57,7 @@ def seed_formula(  # noqa: PLR0913  the formula's own terms, by the names that c
     kv_bytes: float = 2,
     gpu_memory_utilization: float = DEFAULT_UTILIZATION,
 ) -> SeedNeed:
-    """The published quick formula: `params_b` in billions, the result in GiB as the documents mean it."""
+    """The documents' rule of thumb: `params_b` in billions, the result in GiB as the documents mean it."""
     weights = params_b * weight_bytes
     share = num_key_value_heads / num_attention_heads
     cache = hidden_size * num_hidden_layers * share * max_model_len * kv_bytes * 2 / GIB
@@ -108,7 +108,7 @@ class Demand:
 
 
 def weight_bytes_of(facts: ModelFacts, quantization: str | None, dtype: str) -> float:
-    """Bytes a weight by the quick formula's table: 2 for 16-bit, 1 for fp8/int8, 0.5 for nf4/int4."""
+    """Bytes a weight by the rule of thumb's table: 2 for 16-bit, 1 for fp8/int8, 0.5 for nf4/int4."""
     if facts.quantization and facts.quantization_bits:
         return facts.quantization_bits / 8
     row = row_of(quantization)
@@ -250,7 +250,7 @@ def cpu_demand(facts: ModelFacts, serving: Serving) -> Demand:
 
 
 def seed_need(facts: ModelFacts, serving: Serving) -> SeedNeed:
-    """The quick formula for this way of running the model."""
+    """The rule of thumb for this way of running the model."""
     return seed_formula(
         seed_params_b(facts.params),
         hidden_size=facts.hidden_size,
@@ -265,5 +265,5 @@ def seed_need(facts: ModelFacts, serving: Serving) -> SeedNeed:
 
 
 def seed_demand_gib(facts: ModelFacts, serving: Serving) -> float:
-    """The quick formula's required memory for this way of running the model."""
+    """The rule of thumb's required memory for this way of running the model."""
     return seed_need(facts, serving).required_gib

@@ -1,6 +1,6 @@
 """The GPUs we know: memory, capability, and the names that nodes and people give them.
 
-`memory_gib` is the number on the box, which the quick formula takes; `memory_mib` is what the driver reports and a
+`memory_gib` is the number on the box, which the rule of thumb takes; `memory_mib` is what the driver reports and a
 node's label carries, which our figure takes. Memory is from NVIDIA's data sheets and `nvidia-smi`, capability from
 https://developer.nvidia.com/cuda-gpus. `slices.py` knows the parts of a card that MIG makes.
 """

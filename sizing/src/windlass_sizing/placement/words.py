@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from windlass_sizing.model.drafter import HEADS
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import Demand, Serving, adapters_gib, draft_gib
 from windlass_sizing.placement.parallel import divides
 
-
-def quick_formula(seed_gib: float) -> str:
-    """The published formula as what it is: a check beside the one total, which is our figure."""
-    return (
-        f"the published quick formula, (weights + KV cache of one context) / utilization, gives {seed_gib:.2f} GiB; "
-        "it is a check and counts no engine"
-    )
+WARNING = "warning: "
+AT_ONCE = "fit in the KV cache at once"
+FEW_REQUESTS = 4
+"""Of the whole context at once; fewer are no service for several users."""
 
 
-def at_once(requests: int, max_model_len: int) -> str:
-    """How many requests the KV cache holds."""
+def warnings(lines: Iterable[str]) -> tuple[str, ...]:
+    """The lines that warn, which a summary repeats."""
+    return tuple(line for line in lines if line.startswith(WARNING))
+
+
+def rule_of_thumb(seed_gib: float) -> str:
+    """The documents' formula as a rule that a placement must meet beside our figure."""
+    return f"the rule of thumb, (weights + KV cache of one context) / utilization, asks for {seed_gib:.2f} GiB in all"
+
+
+def are_few(requests: int, serving: Serving) -> bool:
+    """Whether the KV cache holds fewer requests than a service needs, or than were asked for."""
+    return requests < min(FEW_REQUESTS, serving.sequences)
+
+
+def at_once(requests: int, serving: Serving) -> str:
+    """How many requests the KV cache holds; a warning where they are few."""
     noun = "request" if requests == 1 else "requests"
-    return f"{requests} {noun} of {max_model_len} tokens fit in the KV cache at once (an estimate)"
+    count = f"{requests} {noun} of {serving.max_model_len} tokens {AT_ONCE} (an estimate)"
+    if not are_few(requests, serving):
+        return count
+    return f"{WARNING}only {count}; others wait: a shorter context or more GPUs make room"
+
+
+def one_suffices(serving: Serving, remedy: str) -> str:
+    """A warning of GPUs that bring no room."""
+    length, gpus = serving.max_model_len, serving.tp * serving.pp
+    return (
+        f"{WARNING}1 GPU suffices for an engine that has {gpus}: it holds {serving.sequences} requests of {length} "
+        f"tokens at once; {remedy}"
+    )
 
 
 def heads_over(facts: ModelFacts, tp: int) -> tuple[str, ...]:
@@ -48,7 +74,8 @@ def unread(facts: ModelFacts) -> tuple[str, ...]:
     """A warning of sizes that the model's class takes from config.json and that are not part of the figures."""
     if not facts.unread:
         return ()
-    return (f"nothing here reads {facts.unread} of config.json, on which the model's size depends: check the figures",)
+    depends = f"nothing here reads {facts.unread} of config.json, on which the model's size depends"
+    return (f"{WARNING}{depends}: check the figures",)
 
 
 def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Every quantization method by name: what it is, what it needs and what its weights cost. One row a method.
 
 The operator, the server, the CRD and the docs read these rows; `decision.py` decides with them. `nominal_bytes` is the
-quick formula's figure, `real_bytes` ours with scales; None means that the weights stay as they are stored.
+rule of thumb's figure, `real_bytes` ours with scales; None means that the weights stay as they are stored.
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from windlass_testbed import cluster, daemon, deploy, licensing, machine, registry
 from windlass_testbed.cluster import kubectl
@@ -16,10 +18,12 @@ from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import phase, say, succeeds
 
 SERVICE = "demo"
+RESTARTED = "serving.windlass.dev/restartedAt"
 NAMESPACE = "default"
 QUESTION = "What does os.path.join do?"
 READY_TIMEOUT_S = 600
-IMAGE = "jsonpath={.items[0].spec.template.spec.containers[0].image}"
+OPERATOR = ("-l", "app.kubernetes.io/name=windlass-operator")
+INSTALLED = "jsonpath={.items[?(@.spec.replicas>0)].metadata.creationTimestamp}"  # when today's operator came
 
 NEXT = """
 Try next (after `eval "$(make env)"`):
@@ -64,11 +68,10 @@ def serve(paths: Paths) -> None:
 
 
 def with_todays_pods(paths: Paths) -> str:
-    """Return the demo's service, annotated with the operator's image: an operator's upgrade alone replaces no pod."""
-    words = ("get", "deployment", "-l", "app.kubernetes.io/name=windlass-operator", "-o", IMAGE)
-    image = kubectl(paths, "-n", deploy.SYSTEM_NAMESPACE, *words)
-    file = str(REPOSITORY / "examples/quickstart.yaml")
-    return kubectl(paths, "annotate", "--local", "-f", file, f"serving.windlass.dev/restartedAt={image}", "-o", "json")
+    """Return the demo's service, restarted when today's operator came: its upgrade alone replaces no pod."""
+    came = kubectl(paths, "-n", deploy.SYSTEM_NAMESPACE, "get", "replicaset", *OPERATOR, "-o", INSTALLED)
+    file, annotation = str(REPOSITORY / "examples/quickstart.yaml"), f"{RESTARTED}={max(came.split(), default='')}"
+    return kubectl(paths, "annotate", "--local", "-f", file, annotation, "-o", "json")
 
 
 def license_gpus(paths: Paths) -> None:
@@ -92,15 +95,17 @@ def show_plan(paths: Paths) -> None:
     while time.monotonic() < deadline:
         plan = status(paths).get("plan")
         if isinstance(plan, dict):
-            gpus = f"{plan.get('gpus')} × {plan.get('gpuType') or 'GPU'}"
-            say(
-                f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGiB')} GiB"
-            )
-            for reason in plan.get("because", []):
-                say(f"        {reason}")
+            say("\n".join(plan_lines(plan)))
             return
         time.sleep(1)
     raise BedError(f"no plan within {READY_TIMEOUT_S} s: kubectl describe llm {SERVICE}")
+
+
+def plan_lines(plan: Mapping[str, Any]) -> list[str]:
+    """Return the plan of a status for people: the choice, then each reason."""
+    gpus = f"{plan.get('gpus')} × {plan.get('gpuType') or 'GPU'}"
+    choice = f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGiB')} GiB"
+    return [choice, *(f"        {reason}" for reason in plan.get("because", []))]
 
 
 def wait_ready(paths: Paths) -> None:

@@ -8,6 +8,7 @@ import { t } from "../text/index.js";
 
 /** @import { CardBudget, Plan, Preview } from "../../../../types/api" */
 
+const WARNING = "warning: "; // begins a reason that a reader must not miss
 const ADVICE = /^engine\.(\w+) (\S+): /; // an advice that is a value of one field of spec.engine
 const MOST_SQUARES = 32;
 
@@ -69,6 +70,9 @@ function Lines({ title, lines = [], open = false, onUse }) {
   </details>`;
 }
 
+/** @param {string} line */
+const warns = (line) => line.startsWith(WARNING);
+
 /** @param {NonNullable<Plan["measured"]>} seen */
 const measured = ({ weightsGiB = "–", kvGiB = "–", kvTokens = 0 }) =>
   t("plan.measured", { weights: weightsGiB, kv: kvGiB, tokens: thousands(kvTokens) });
@@ -79,7 +83,8 @@ export const PlanView = ({ plan, onUse, open = false }) => html`
   ${plan.perGPU && figure(plan.perGPU.weightsGiB) + figure(plan.perGPU.requiredGiB) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
   ${plan.measured && html`<p class="hint">
     ${measured(plan.measured)}</p>`}
-  <${Lines} title=${t("plan.because")} lines=${plan.because} open=${open} />
+  ${(plan.because ?? []).filter(warns).map((line) => html`<p key=${line} class="problem">${line}</p>`)}
+  <${Lines} title=${t("plan.because")} lines=${plan.because?.filter((line) => !warns(line))} open=${open} />
   <${Lines} title=${t("plan.alternatives")} lines=${plan.alternatives} />
   <${Lines} title=${t("plan.advice")} lines=${plan.advice} onUse=${onUse} />
 `;
@@ -103,8 +108,10 @@ export function Prediction({ prediction }) {
 export const Offered = ({ gpus }) =>
   html`<details class="lines"><summary>${t("plan.offered")} <small>${gpus.length}</small></summary>
     ${gpus.length ? html`<ul>${gpus.map((one) => html`<li key=${one.node + one.product} class="offer"><span><b>
-      ${one.node}</b> ${one.product || "GPU"}</span><${Squares} allocatable=${one.allocatable} free=${one.free} />
-      <span class="faint">${t("plan.free_of", { free: one.free, all: one.allocatable })}</span></li>`)}
+      ${one.node}</b> ${one.product || "GPU"}</span>${one.free === null
+        ? html`<span class="faint">${t("plan.free_unknown", { all: one.allocatable })}</span>`
+        : html`<${Squares} allocatable=${one.allocatable} free=${one.free} />
+      <span class="faint">${t("plan.free_for_it", { free: one.free, all: one.allocatable })}</span>`}</li>`)}
       </ul>` : html`<p class="hint">${t("plan.no_gpus")}</p>`}
   </details>`;
 
