@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import hashlib
 import io
+import json
+import re
 import tarfile
 from typing import Any
 
 import pytest
 from windlass_client.bench_job import LABELS, SERVICE_LABEL
+from windlass_console.cluster import licensing
 from windlass_console.cluster.benchmarks import bench_of, words
 
 JOBS = "/apis/batch/v1/namespaces/team-a/jobs"
@@ -173,6 +177,21 @@ async def test_a_license_server_that_does_not_answer_is_a_row_with_its_problem(a
     assert (server["replicas"], server["license"], "not there" in server["problem"]) == (2, None, True)
 
 
+@pytest.mark.simulated_time
+async def test_a_silent_license_server_is_waited_for_briefly(ann, kube, monkeypatch):
+    """Packets that a NetworkPolicy drops are never answered; the page knows it within two seconds, and what to do."""
+    run_license_servers(kube, "kube-system")
+
+    async def silent(*_: object) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(licensing, "_read", silent)
+    (server,) = (await ann.get("/api/licenses")).json()["servers"]
+    assert "cannot be reached by the API server: no answer within 2 s" in server["problem"]
+    assert "networkPolicy.controlPlane" in server["problem"]
+
+
 def a_license_server(namespace: str) -> dict[str, Any]:
     return {"metadata": {"name": "windlass-license-server", "namespace": namespace}, "spec": {"replicas": 1}}
 
@@ -318,6 +337,21 @@ async def test_a_new_name_is_tried_as_it_would_be_saved(ann, kube):
     kube.on("PATCH", f"{SERVICES}/qwen", 403, {"kind": "Status", "reason": "Forbidden", "message": "may not patch"})
     assert "may not patch" in (await ann.post("/api/plan", json=body)).json()["refused"]
     assert {request.url.params["dryRun"] for request in kube.asked if "llmservices" in request.url.path} == {"All"}
+
+
+async def test_a_plan_needs_no_name(ann, kube):
+    """The dry run has a name that no service has, and no existing service is asked to be changed."""
+    document = FORM | {"metadata": {"name": "", "namespace": "team-a"}}
+    kube.on("GET", "/api/v1/nodes", 200, {"items": [], "metadata": {}})
+    kube.on("GET", "/api/v1/pods", 200, {"items": [], "metadata": {}})
+    kube.on("POST", SERVICES, 201, FORM)
+    planned = (await ann.post("/api/plan", json={"namespace": "team-a", "service": document, "config": QWEN2})).json()
+    assert (planned["problems"], planned["refused"], planned["noPlan"]) == ([], "", "")
+    assert planned["preview"] is not None
+    (sent,) = (json.loads(one.content) for one in kube.asked if one.method == "POST" and one.url.path == SERVICES)
+    assert re.fullmatch(r"unnamed-[0-9a-f]{8}", sent["metadata"]["name"])
+    planned = (await ann.post("/api/plan", json={"namespace": "team-a", "service": document})).json()
+    assert planned["noFacts"].startswith("nothing is known of the model")
 
 
 async def test_a_user_without_the_right_to_namespaces_sees_those_that_are_offered(start, kube):

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from windlass_base.kube.errors import UnauthorizedError
-from windlass_console.errors import FullError, TooManyRequestsError, TooManyStreamsError, UnusableError
+from windlass_console.errors import NOT_ACCEPTED, FullError, TooManyRequestsError, TooManyStreamsError, UnusableError
 from windlass_console.identity import pool
 from windlass_console.identity.pool import REQUESTS_MAX, STREAMS_MAX
 from windlass_console.identity.seal import COOKIE_MAX, Seal
@@ -95,6 +95,33 @@ async def test_a_token_that_ended_meanwhile_asks_to_sign_in(ann, kube):
     status = {"kind": "Status", "reason": "Unauthorized", "message": "Unauthorized"}
     kube.on("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", 401, status)
     assert ((answer := await ann.get("/api/session")).status_code, answer.json()["reason"]) == (401, "SignIn")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/session", "/api/services?namespace=team-a", "/api/permissions?namespace=team-a"]
+)
+async def test_a_token_that_is_not_accepted_is_a_sentence_with_a_remedy(start, kube, path):
+    """The API server says "Unauthorized" alone, whatever was asked."""
+    status = {"kind": "Status", "reason": "Unauthorized", "message": "Unauthorized"}
+    review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    kube.on("POST", review, 401, status)
+    kube.on("GET", "/apis/serving.windlass.dev/v1alpha1/namespaces/team-a/llmservices", 401, status)
+
+    def ended(_: object) -> bool:
+        raise PermissionError
+
+    kube.allowed = ended
+    answer = await start().get(path, headers={"Authorization": "Bearer ended"})
+    assert (answer.status_code, answer.json()["error"]) == (401, NOT_ACCEPTED)
+    assert "kubectl create token" in NOT_ACCEPTED
+
+
+@pytest.mark.parametrize("token", ["", "two words", "x" * 20_000])
+async def test_what_is_no_token_is_told_apart(start, kube, token):
+    """The API server is not asked."""
+    answer = await start().post("/api/session", json={"token": token})
+    assert (answer.status_code, "paste the output of kubectl create token" in answer.json()["error"]) == (422, True)
+    assert kube.asked == []
 
 
 def test_a_cookie_of_another_key_or_changed_by_a_bit_or_ended_is_none():

@@ -10,7 +10,7 @@ from windlass_testbed.browsing.console import DESKTOP, entered
 from windlass_testbed.browsing.hands import Keyboard, Pointer
 
 pytestmark = pytest.mark.apiserver
-SENTENCE = "spec.resources.gpus must be a multiple of spec.engine.tensorParallelSize"
+SENTENCE = "“GPUs of a replica” must be a multiple of spec.engine.tensorParallelSize"
 LOOKS = {
     "light": {},
     "dark": {"color_scheme": "dark"},

@@ -23,7 +23,7 @@ class StoodInConsole(Console):
     """The console before the stand-in, whose services a test can change."""
 
     def take_known_model(self) -> None:
-        """Fill the form so far that a plan can be made."""
+        """Fill the form so far that the service can be created."""
         self.page.get_by_label("The model of an existing service").select_option(index=1)
         self.field("metadata.name").fill("tried")
 

@@ -63,16 +63,16 @@ def session(rights_of: str) -> dict[str, Any]:
         "expires": None,
         "via": "cookie",
         "version": "0.2.0",
-        "namespaces": [{"name": name, "create": rights_of == "all"} for name in NAMESPACES],
+        "namespaces": [{"name": name, "create": rights_of != "read"} for name in NAMESPACES],
         "allNamespaces": True,
-        "namespacesComplete": True,
+        "namespacesComplete": rights_of != "some",
         "defaultNamespace": "chat",
     }
 
 
 def rights(of: str) -> dict[str, bool]:
-    """What the user may do."""
-    return {name: of == "all" or name in MAY_READ for name in RIGHTS}
+    """What the user may do: all of it, all but the list of namespaces ("some"), or what a reader may."""
+    return {name: of != "read" or name in MAY_READ for name in RIGHTS}
 
 
 def services(count: int) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def plan(gpus: int, kind: str) -> dict[str, Any]:
             **{"weightsGiB": "14.18", "kvGiB": "0.44", "overheadGiB": "2.39", "requiredGiB": "18.90"},
             "haveGiB": have,
         },
-        "measured": {"weightsGiB": "14.25", "kvGiB": "23.10", "kvTokens": 432560},
+        "measured": {"kvGiB": "23.10", "kvTokens": 432560} | ({"weightsGiB": "14.25"} if kind == "L20" else {}),
         "because": [
             f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}",
             "weights 14.18 GiB (7.62 B parameters)",
@@ -359,6 +359,17 @@ def licenses() -> dict[str, Any]:
         ],
         "gpusInCluster": 24,
     }
+
+
+def unreachable_licenses() -> dict[str, Any]:
+    """The same server behind a NetworkPolicy that keeps the API server away."""
+    answer = licenses()
+    problem = "license server kube-system/windlass-license-server cannot be reached by the API server"
+    answer["servers"][0] |= {"license": None, "problem": problem}
+    return answer
+
+
+LICENSES = {"in-force": licenses, "unreachable": unreachable_licenses}
 
 
 def benchmarks() -> dict[str, Any]:

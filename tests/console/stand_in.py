@@ -1,6 +1,7 @@
 """A stand-in of the console's back end for the pages' tests: its API over invented services, its headers, no cluster.
 
-`python tests/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|read] [--signed-out] [--port N]`
+`python tests/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|some|read] [--signed-out]
+[--licenses in-force|unreachable] [--port N]`
 prints its address and serves until its standard input ends. Plans are the operator's own decisions.
 """
 
@@ -21,6 +22,7 @@ from windlass_client.errors import ClientError
 from windlass_client.preview import decided, facts_of
 from windlass_client.schema import json_schema
 from windlass_client.values import spec_of
+from windlass_console.errors import NOT_ACCEPTED
 
 sys.path.insert(0, str(Path(__file__).parent))
 import invented
@@ -124,7 +126,7 @@ async def session(request: web.Request) -> web.Response:
     cluster = cluster_of(request)
     if request.method == "POST":
         if (await request.json()).get("token") != "good":
-            return refusal(401, "the API server does not accept this token: make another one", "SignIn")
+            return refusal(401, NOT_ACCEPTED, "SignIn")
         cluster.signed_in = True
     if request.method == "DELETE":
         cluster.signed_in = False
@@ -357,7 +359,7 @@ def application(options: argparse.Namespace) -> web.Application:
         ("GET", f"{api}/models", fixed(invented.models)),
         ("GET", f"{api}/choices", fixed(invented.choices)),
         ("GET", f"{api}/capacity", fixed(invented.capacity)),
-        ("GET", f"{api}/licenses", fixed(invented.licenses)),
+        ("GET", f"{api}/licenses", fixed(invented.LICENSES[options.licenses])),
         ("GET", f"{api}/benchmarks", fixed(invented.benchmarks)),
         ("GET", f"{api}/benchmarks/{{namespace}}/{{name}}", fixed(invented.benchmark)),
         ("POST", f"{options.prefix}/become", become),
@@ -385,8 +387,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--services", type=int, default=24)
     parser.add_argument("--prefix", default="")
-    parser.add_argument("--rights", choices=("all", "read"), default="all")
+    parser.add_argument("--rights", choices=("all", "some", "read"), default="all")
     parser.add_argument("--signed-out", action="store_true")
+    parser.add_argument("--licenses", choices=("in-force", "unreachable"), default="in-force")
     parser.add_argument("--port", type=int, default=0)
     asyncio.run(serve(parser.parse_args()))
 

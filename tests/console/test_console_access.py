@@ -6,6 +6,16 @@ from playwright.sync_api import expect
 from .conftest import StoodInConsole
 
 SCRIPT = "<img src=x onerror=window.broken=1><script>window.broken=1</script>"
+RUN_TOGETHER = r"""() => {
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const [text, next] = [walk.currentNode, walk.currentNode.nextSibling];
+    if (!(next instanceof Text) || text.parentElement.closest('pre, script')) continue;
+    if (/[\p{L}.,;:]$/u.test(text.data) && /^[\p{L}\d]/u.test(next.data)) found.push(text.data + '|' + next.data);
+  }
+  return found;
+}"""
 PLACES = (
     "services",
     "new",
@@ -35,6 +45,18 @@ def test_axe_finds_nothing_serious(stand_in, visit, scheme):
     assert found == {place: [] for place in PLACES}
     console.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
     assert [line.split(":")[0] for line in console.findings()] == ["button-name"]  # axe would have told
+
+
+@pytest.mark.parametrize("rights", ["all", "some"])
+def test_no_words_run_together(stand_in, visit, rights):
+    """Two texts beside each other in a sentence have a blank between them, in every place."""
+    console, found = visit.open(stand_in("--rights", rights)), {}
+    for place in PLACES:
+        console.go(place)
+        expect(console.page.get_by_role("heading", level=1)).to_be_visible()
+        console.page.wait_for_load_state("networkidle") if place == "new" else None
+        found[place] = console.page.evaluate(RUN_TOGETHER)
+    assert found == {place: [] for place in PLACES}
 
 
 def test_the_keyboard_alone(console):

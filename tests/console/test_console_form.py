@@ -86,10 +86,26 @@ def test_a_refusal_is_shown_in_our_sentences(console):
     expect(page.locator(".plan")).to_contain_text("does not fit the largest placement")
     expect(page.locator(".plan .remedies li").first).to_contain_text("more or larger GPUs")
     console.type_yaml(console.yaml() + "  engine:\n    maxModelLen: 0\n")
-    expect(page.locator(".plan .trouble")).to_contain_text("spec.engine.maxModelLen")
+    expect(page.locator(".plan .trouble")).to_contain_text("“Context length”")
     page.get_by_role("button", name="Show field").first.click()
     expect(console.field("spec.engine.maxModelLen")).to_be_focused()
     expect(console.field("spec.engine.maxModelLen")).to_have_attribute("aria-invalid", "true")
+
+
+def test_a_plan_needs_no_name(console):
+    """Model and volume are enough; what is still needed, and what is refused, has the words of the form."""
+    page = console.page
+    console.go("new")
+    plan = page.get_by_role("region", name="Plan")
+    expect(plan.locator(".needed li")).to_have_text(["Model name", "Claim (PersistentVolumeClaim)"])
+    page.get_by_label("The model of an existing service").select_option(index=1)
+    expect(plan.locator(".cards-line")).to_have_text("1 × L20")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator(".note.bad")).to_contain_text("Fill in first: Name of the service")
+    expect(page.locator(".fields")).not_to_contain_text("claimName")
+    page.get_by_label("Download the model into the volume first").check()
+    for label in ("Hub", "Name on the hub", "Directory in the volume"):
+        expect(page.locator(".field .name", has_text=label).first).to_be_visible()
 
 
 def test_every_field_is_behind_the_simple_ones(console):

@@ -1,8 +1,14 @@
 """The list of services: live, filtered, sorted, and smooth with a thousand of them."""
 
+import io
+import re
 import time
 
+from PIL import Image
 from playwright.sync_api import expect
+
+PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
+WIDEST = "Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth)"
 
 
 def test_a_change_is_shown_as_it_happens(console):
@@ -118,16 +124,93 @@ def test_below_a_path_prefix(stand_in, visit):
 
 def test_on_a_phone(stand_in, visit):
     """Nothing is wider than the screen, and every place is reached."""
-    console = visit.open(stand_in(), viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True)
+    console = visit.open(stand_in(), **PHONE)
     page = console.page
     for place in ("Services", "Capacity", "Licenses", "Benchmarks"):
         page.get_by_role("link", name=place, exact=True).last.click()
         expect(page.get_by_role("heading", name=place, level=1)).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
-    for place in ("new", "services/chat/qwen2-7b", "services/chat/qwen2-7b/logs", "services/chat/qwen2-7b/chat"):
+        assert page.evaluate(WIDEST) <= 390, place
+    for place in (
+        "new",
+        "services/chat/baichuan2-13b",
+        "services/chat/qwen2-7b",
+        "services/chat/qwen2-7b/logs",
+        "services/chat/qwen2-7b/chat",
+    ):
         console.go(place)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+        assert page.evaluate(WIDEST) <= 390, place
+
+
+def test_messages_on_a_phone(stand_in, visit):
+    """A condition's and an event's sentence stands below its row, within the screen."""
+    console = visit.open(stand_in(), **PHONE)
+    for place, message in (("", "1 × L20, TP 1, context 8192"), ("/events", "Readiness probe failed: HTTP 503")):
+        console.go(f"services/chat/qwen2-7b{place}")
+        cell = console.page.locator("td", has_text=message)
+        cell.scroll_into_view_if_needed()
+        box = cell.bounding_box()
+        assert box, place
+        assert (box["x"] >= 0, box["x"] + box["width"] <= 390, box["width"] > 250) == (True, True, True), place
+
+
+def test_the_chats_field_on_a_phone(stand_in, visit):
+    """The question's field and its button lie above the bar at the bottom, without scrolling; the log likewise."""
+    console = visit.open(stand_in(), **PHONE)
+    page = console.page
+    console.go("services/chat/qwen2-7b/chat")
+    bar = page.get_by_role("navigation", name="Places of the console").bounding_box()
+    for part in (page.get_by_label("Your question"), page.get_by_role("button", name="Send")):
+        box = part.bounding_box()
+        assert bar
+        assert box
+        assert box["y"] + box["height"] <= bar["y"]
+    console.go("services/chat/qwen2-7b/logs")
+    box = page.get_by_role("region", name="Logs").bounding_box()
+    assert bar
+    assert box
+    assert box["y"] + box["height"] <= bar["y"]
+
+
+def test_tabs_hint_that_they_go_on(stand_in, visit):
+    """An edge beyond which there are tabs is darker than the ground; at the end it is not. The open tab is in sight."""
+    console = visit.open(stand_in(), **PHONE)
+    page = console.page
+    console.go("services/chat/qwen2-7b")
+    tabs = page.get_by_role("navigation", name="Parts of the service")
+    expect(tabs).to_be_visible()
+    assert edges(tabs) == ("ground", "shade")
+    tabs.evaluate("bar => { bar.scrollLeft = bar.scrollWidth }")
+    assert edges(tabs) == ("shade", "ground")
+    console.go("services/chat/qwen2-7b/yaml")
+    expect(tabs.get_by_role("link", name="YAML")).to_be_in_viewport(ratio=0.9)
+
+
+def edges(tabs):
+    """Whether the first and the last pixel of the bar, between the names and the line below, are shaded."""
+    image = Image.open(io.BytesIO(tabs.screenshot())).convert("L")
+    ground = image.getextrema()[1]
+    return tuple("shade" if ground - image.getpixel((x, 3)) > 10 else "ground" for x in (2, image.width - 3))
+
+
+def test_licenses_know_at_once(stand_in, visit):
+    """The menu marks a license server that cannot be reached, and the page says it without asking anew."""
+    console = visit.open(stand_in("--licenses", "unreachable"))
+    page = console.page
+    entry = page.get_by_role("link", name="Licenses cannot be reached")
+    expect(entry).to_be_visible()
+    page.route("**/api/licenses", lambda route: None)  # never answered
+    entry.click()
+    expect(page.get_by_text("cannot be reached by the API server")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Asking")).to_have_count(0)
+
+
+def test_a_figure_that_is_not_known_is_left_out(console):
+    """No sentence has a dash in the place of a number."""
+    page = console.page
+    console.go("services/chat/llama-3-70b")
+    measured = page.locator(".plan .hint", has_text="Measured in one engine")
+    expect(measured).to_have_text(re.compile("^Measured in one engine: KV cache 23.10 GiB · room for"))
 
 
 def test_signing_in_and_out(stand_in, visit):
@@ -146,3 +229,12 @@ def test_signing_in_and_out(stand_in, visit):
     refused = "Failed to load resource: the server responded with a status of 401 (Unauthorized)"
     assert set(visit.errors) == {refused}
     visit.errors.clear()
+
+
+def test_a_session_that_ends_says_so(console, visit):
+    """The page for signing in tells why it is there."""
+    console.page.route("**/api/services/**", lambda route: route.fulfill(status=401, json={"error": "x"}))
+    console.page.route("**/api/session", lambda route: route.fulfill(status=401, json={"error": "x"}))
+    console.go("services/chat/qwen2-7b/events")
+    expect(console.page.get_by_role("alert")).to_have_text("Your session has ended. Sign in with a new token.")
+    visit.errors.clear()  # the refused requests

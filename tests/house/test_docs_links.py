@@ -1,7 +1,11 @@
-"""Links between pages lead somewhere, and every folder of docs/ has its place on the site; `make docs` builds it."""
+"""Links between pages lead somewhere, every folder of docs/ has its place on the site, and commands are marked as such.
+
+`make docs` builds the site.
+"""
 
 import ast
 import importlib.util
+import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +37,7 @@ BINARY = (
     "benchmarks/front/results/2026-11-28-split.json.gz",
     "benchmarks/quantization/results/2026-11-28-h100-second-of-serving.png",
 )
+FENCE = re.compile(r"^ *(?:```|~~~) *(\w*)")
 # Fragments are read in the change log.
 SHOWN_IN = {"changelog.d": "CHANGELOG.md"}
 
@@ -89,3 +94,25 @@ def test_packed_rows_and_pictures_are_copied() -> None:
     placed = {name: links.placed(name) for name in ("README.md", "Makefile", *BINARY)}
     assert placed["Makefile"] == "repository/Makefile.md"
     assert all(placed[name] == f"repository/{name}" for name in ("README.md", *BINARY))
+
+
+def unmarked(text: str) -> list[str]:
+    """The lines that begin with a prompt in a block that is no console."""
+    found, kind = [], ""
+    for line in text.splitlines():
+        if fence := FENCE.match(line):
+            kind = (fence[1] or "text") if not kind else ""
+        elif kind not in ("", "console") and line.lstrip().startswith("$ "):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if (ROOT / page).exists()])
+def test_a_block_with_a_prompt_is_a_console(page: str) -> None:
+    """Anywhere else the copy button would take the prompt with the command."""
+    assert unmarked((ROOT / page).read_text(encoding="utf-8")) == []
+
+
+def test_a_prompt_elsewhere_is_found() -> None:
+    """A console may have prompts, and text that begins with a dollar has no blank."""
+    assert unmarked("```\n$ a\n```\n```console\n$ b\n```\n```\n$HOME\n```\n$ c\n") == ["$ a"]

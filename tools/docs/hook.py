@@ -23,10 +23,14 @@ SECTIONS = {
     "adr": "Decisions",
     "attack": "Attacks",
 }
+# The weight of a folder's pages in a search, where it is not 1: an instruction comes before the record of a decision.
+WEIGHTS = {"tutorials": 4, "how-to": 4, "adr": 0.25, "attack": 0.25}
 # What a browser fetches by itself, from another host.
 _FETCHED = re.compile(
     r'<(?:script|img|iframe)\b[^>]*\bsrc="((?:https?:)?//[^"]+)|<link\b[^>]*\bhref="((?:https?:)?//[^"]+)'
 )
+# A name with dots in inline code, as `spec.model.id`.
+_DOTTED = re.compile(r"(?<=<code>)[\w\[\]-]+(?:\.[\w\[\]-]+)+(?=</code>)")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".sh": "bash", ".cu": "c++", ".h": "c++"}
 
 
@@ -39,7 +43,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Point the links that leave docs/ at the site's copies."""
+    """Point the links that leave docs/ at the site's copies; set the page's place in a search, and its columns."""
+    folder = PurePosixPath(page.file.src_uri).parts[0]
+    # A search leads to pages that explain, not to files.
+    page.meta["search"] = {"exclude": folder == links.REPOSITORY, "boost": WEIGHTS.get(folder, 1)}
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]  # one column would name this page alone, the other narrows the cards
     return links.rewritten(_source(page.file.src_uri), markdown)
 
 
@@ -93,6 +102,11 @@ def _sections(files: Files) -> list[dict[str, list[str]]]:
 
 def _readme_first(uri: str) -> tuple[bool, str]:
     return not uri.endswith(("README.md", "index.md")), uri
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Let a long name break after its dots, and nowhere inside a word."""
+    return _DOTTED.sub(lambda name: name[0].replace(".", ".<wbr>"), html)
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:

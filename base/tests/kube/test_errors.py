@@ -17,7 +17,7 @@ ROWS = {
     "taken": (409, a_status("AlreadyExists", "exists"), errors.AlreadyExistsError, "exists"),
     "changed": (409, a_status("Conflict", "modified"), errors.ConflictError, "modified"),
     "no rights": (403, a_status("Forbidden", "cannot list"), errors.ForbiddenError, "cannot list"),
-    "unknown caller": (401, a_status("Unauthorized", "Unauthorized"), errors.UnauthorizedError, "Unauthorized"),
+    "unknown caller": (401, a_status("Unauthorized", "Unauthorized"), errors.UnauthorizedError, "renew it"),
     "version gone": (410, a_status("Expired", "too old"), errors.ExpiredError, "too old"),
     "busy": (429, a_status("TooManyRequests", "slow down"), errors.UnreachableError, "slow down; try again"),
     "broken": (500, None, errors.UnreachableError, "HTTP 500; try again"),

@@ -20,7 +20,8 @@ Every field of `serving.windlass.dev/v1alpha1` LLMService. For programs:
 llmservice.spec --recursive`. What is left out and has no default is planned from the model and the cluster's GPUs.
 **Bold** fields are required where the object around them is given.
 """
-TABLE = "| field | type | default | bounds | meaning |\n| --- | --- | --- | --- | --- |\n"
+TABLE = "| field | meaning | type | default | bounds |\n| --- | --- | --- | --- | --- |\n"
+ROWS_MAX = 200  # rows of a table; a longer one is split, since its longest name sets the width of all
 RULES = "x-kubernetes-validations"
 BOUNDS = (
     ("minimum", "≥ {}"),
@@ -76,7 +77,29 @@ def line(path: str, node: dict[str, Any], required: bool) -> str:
     name = path.rsplit(".", 1)[-1]
     meaning = node["description"].removeprefix(f"{name} ")
     shown = f"**`{path}`**" if required else f"`{path}`"
-    return "| " + " | ".join(map(cell, (shown, kind(node), default(node), bounds(node), meaning))) + " |\n"
+    return "| " + " | ".join(map(cell, (shown, meaning, kind(node), default(node), bounds(node)))) + " |\n"
+
+
+def heading(path: str) -> str:
+    """The last name first where the path is long: the site's table of contents cuts its end off."""
+    around, _, name = path.rpartition(".")
+    return f"`{path}`" if path.count(".") < 3 else f"`{name}` of `{around}`"
+
+
+def tables(node: dict[str, Any], path: str, level: str = "##") -> Iterator[str]:
+    """A table of the direct fields, then one for each that has fields of its own, or several where it has many."""
+    required = node.get("required", [])
+    own = "".join(line(f"{path}.{name}", child, name in required) for name, child in node["properties"].items())
+    yield f"\n{level} {heading(path)}\n\n{node['description']}\n\n{TABLE}{own}"
+    for name, child in node["properties"].items():
+        item = isinstance(child.get("items"), dict)
+        inner = (child["items"] | {"description": child["description"]}) if item else child
+        here = f"{path}.{name}[]" if item else f"{path}.{name}"
+        rows = [line(*row) for row in fields(inner, here)]
+        if len(rows) > ROWS_MAX:
+            yield from tables(inner, here, "###")
+        elif rows:
+            yield f"\n### {heading(here)}\n\n{child['description']}\n\n{TABLE}{''.join(rows)}"
 
 
 def rules(node: dict[str, Any]) -> Iterator[str]:
@@ -91,8 +114,7 @@ def page() -> str:
     root = json_schema()
     parts = [HEAD]
     for part in ("spec", "status"):
-        rows = "".join(line(*row) for row in fields(root["properties"][part], part))
-        parts.append(f"\n## `{part}`\n\n{root['properties'][part]['description']}\n\n{TABLE}{rows}")
+        parts += tables(root["properties"][part], part)
     told = "".join(f"- {words}\n" for words in dict.fromkeys(rules(root)))
     parts.append(f"\n## What the API server refuses\n\nBeside the bounds above, in these words:\n\n{told}")
     return "".join(parts)

@@ -118,6 +118,11 @@ class FullError(ConsoleError):
     reason = "Full"
 
 
+NOT_ACCEPTED = (
+    "the API server does not accept this token: it has ended, or another cluster made it; "
+    "make one with kubectl create token NAME -n NAMESPACE --duration=8h and sign in with it"
+)
+"""The API server's own word for it is "Unauthorized", whatever was asked."""
 # Of the client library's errors; a kind that is not here is 502 Unreadable.
 KINDS: tuple[tuple[type[ClientError], int, str], ...] = (
     (UnauthorizedError, 401, "SignIn"),
@@ -143,7 +148,8 @@ def status_of(error: ClientError | ConsoleError) -> tuple[int, str]:
 def document_of(error: ClientError | ConsoleError) -> dict[str, object]:
     """The answer's document: a sentence, a reason, and a row for each field that the API server names."""
     fields = [{"field": row.field, "message": row.message} for row in getattr(error, "problems", ())]
-    answer: dict[str, object] = {"error": str(error), "reason": status_of(error)[1], "fields": fields}
+    sentence = NOT_ACCEPTED if isinstance(error, UnauthorizedError) else str(error)
+    answer: dict[str, object] = {"error": sentence, "reason": status_of(error)[1], "fields": fields}
     if isinstance(error, ServiceAnswerError):
         answer["serviceStatus"] = error.service_status
     return answer

@@ -109,6 +109,10 @@ REFUSED_WORDS = (
 )
 UNTYPED_FIELD = re.compile(r"^\s*\.(?P<field>\S+?): (?P<message>.+)$", re.MULTILINE)
 """A line of the words above: the field's path, which begins with a dot, and what is wrong with it."""
+NOT_ACCEPTED = (
+    "the API server does not accept the credential: it has ended, or another cluster made it; renew it and try again"
+)
+"""In place of the API server's own sentence, which is one word."""
 UNKNOWN = "the API server does not know this kind"
 MESSAGE_MAX, CAUSES_MAX = 4096, 50  # characters of a message, and rows, of a refusal that an error shows
 
@@ -133,6 +137,8 @@ def refusal(code: int, status: Mapping[str, Any] | None, what: str, unknown: str
     kind = BY_REASON.get(str((status or {}).get("reason"))) or BY_CODE.get(code)
     if kind is None:
         return _invalid(status or {}, message, what)
+    if kind is UnauthorizedError and message in ("Unauthorized", f"HTTP {code}"):
+        message = NOT_ACCEPTED
     return kind(f"{what}: {message}")
 
 

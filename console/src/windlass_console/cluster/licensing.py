@@ -27,7 +27,7 @@ FILE_MAX = 16 << 20  # bytes; the license server's own limit
 TEXT_MAX = 1 << 20  # bytes; a license in numbers, as the server shows it without its admin token, has some hundred
 SHOWN_MAX = 1000  # characters
 SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
-ANSWER_S = 8.0  # of one server; packets that a NetworkPolicy drops are never answered
+ANSWER_S = 2.0  # of one server, which needs milliseconds; packets that a NetworkPolicy drops are never answered
 POLICY = (
     "where a NetworkPolicy keeps it away, name the API server's addresses in networkPolicy.controlPlane of the license "
     "server's chart"
@@ -150,9 +150,8 @@ async def _ask(api: Api, server: LicenseServer, view: ServerView, now: datetime)
     except UnauthorizedError:  # a review's word
         raise
     except (UnreachableError, TimeoutError) as error:
-        view["problem"] = (
-            f"license server {server} cannot be reached by the API server: {str(error) or 'no answer'}; {POLICY}"
-        )
+        why = str(error) or f"no answer within {ANSWER_S:g} s"
+        view["problem"] = f"license server {server} cannot be reached by the API server: {why}; {POLICY}"
     except (ClientError, ServiceAnswerError) as error:
         hidden = isinstance(error, ServiceAnswerError) and error.service_status in foreign.NO_ANSWER
         view["problem"] = f"{error}; {POLICY}" if hidden else str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,10 +54,13 @@ class Like(TypedDict):
 async def planned(
     client: AsyncClient, namespace: str, service: Document, config: Document | None, like: Like | None
 ) -> Planned:
-    """Nothing is applied; a document that the API server refuses is planned as far as it can be read."""
+    """Nothing is applied; a document that the API server refuses is planned as far as it can be read.
+
+    A plan needs no name: the dry run of a document without one has a name that no service has.
+    """
     answer = Planned(problems=[], refused="", preview=None, noFacts="", noPlan="", factsFrom="")
     try:
-        await _dry_run(client, namespace, service)
+        await _dry_run(client, namespace, service if meta_of(service, "name") else _named(service))
     except (InvalidError, ConflictError, ForbiddenError, NotFoundError) as error:
         answer["refused"] = str(error)
         answer["problems"] = _problems(getattr(error, "problems", ()))
@@ -71,6 +75,11 @@ async def planned(
         answer["refused"] = answer["refused"] or str(error)
         answer["problems"] = answer["problems"] or _problems(error.problems)
     return answer
+
+
+def _named(service: Document) -> Document:
+    meta, name = service.get("metadata"), f"unnamed-{secrets.token_hex(4)}"
+    return service | {"metadata": (meta if isinstance(meta, dict) else {}) | {"name": name}}
 
 
 async def _dry_run(client: AsyncClient, namespace: str, service: Document) -> None:

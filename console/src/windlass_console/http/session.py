@@ -6,13 +6,13 @@ import time
 from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
 from windlass_console import __version__
 from windlass_console.http.asking import BY_COOKIE, Asking, InNamespace, The, Who, take_back
 from windlass_console.identity.pool import Identity
-from windlass_console.identity.token import TOKEN_MAX, expiry_of, usable
+from windlass_console.identity.token import expiry_of, usable
 
 router = APIRouter(prefix="/api", tags=["session"])
 
@@ -22,7 +22,7 @@ class SignIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    token: str = Field(min_length=1, max_length=TOKEN_MAX)
+    token: str
 
 
 class SeenNamespace(TypedDict):

@@ -2,6 +2,7 @@
 
 import { Fragment, html, useEffect, useErrorBoundary, useRef, useState } from "./vendor/preact.js";
 import { keep, kept, useStore } from "./model/store.js";
+import { isUnreachable, licenses, loadLicenses } from "./model/licenses.js";
 import { route, to } from "./model/router.js";
 import {
   ALL,
@@ -41,7 +42,7 @@ export function App() {
   return html`
     ${now.state === "loading" && html`<main class="alone"><${Loading} /></main>`}
     ${now.state === "broken" && html`<main class="alone"><${Trouble} error=${now.error} onRetry=${loadSession} /></main>`}
-    ${now.state === "out" && html`<${SignIn} />`}
+    ${(now.state === "out" || now.state === "ended") && html`<${SignIn} ended=${now.state === "ended"} />`}
     ${now.state === "in" && html`<${Frame} />`}
     <${Feedback} />
   `;
@@ -77,6 +78,10 @@ function Rail({ at }) {
   const session = useSession();
   const namespace = useStore(chosenNamespace);
   const can = useRights(namespace === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : namespace);
+  const unreachable = isUnreachable(useStore(licenses).value);
+  useEffect(() => {
+    if (can.licenses) loadLicenses();
+  }, [can.licenses]);
   /** @type {[string, import("./parts/icons.js").IconName, string, boolean | undefined][]} */
   const places = [
     ["services", "services", t("nav.services"), true],
@@ -94,6 +99,8 @@ function Rail({ at }) {
           html`<a key=${id} href=${to(id)}
             aria-current=${at === id || (at === "new" && id === "services") ? "page" : undefined}>
             <${Icon} name=${icon} /><span>${name}</span>
+            ${id === "licenses" && unreachable && html`<i class="dot bad" title=${t("licenses.unreachable")}></i><span
+              class="unseen">${t("licenses.unreachable")}</span>`}
           </a>`,
       )}
     </nav>

@@ -5,6 +5,7 @@ import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
 import { hintOf, kindOf, members, pathText, wrong } from "./schema.js";
 import { valueAt } from "./document.js";
+import { inWords, labelOf } from "./labels.js";
 
 /** @import { Problem, Schema } from "../../../../types/api" */
 /** @import { Path } from "./schema.js" */
@@ -23,7 +24,8 @@ export const FormContext = createContext(/** @type {Form} */ ({ value: {}, put: 
  * @typedef {object} FieldProps
  * @property {Path} path
  * @property {Schema} schema
- * @property {string} [label] in place of the field's own name
+ * @property {unknown} [label] in place of the field's own name
+ * @property {boolean} [words] the field and those inside it have the form's labels
  * @property {string} [hint]
  * @property {boolean} [required]
  * @property {string} [placeholder]
@@ -32,7 +34,7 @@ export const FormContext = createContext(/** @type {Form} */ ({ value: {}, put: 
 
 /** @param {Form} form
  * @param {Path} path */
-const messagesOf = (form, path) => form.problems.filter((one) => one.field === pathText(path)).map((one) => one.message);
+const messagesOf = (form, path) => form.problems.filter((one) => one.field === pathText(path)).map((one) => inWords(one.message));
 
 /** @param {FieldProps} props */
 export function Field(props) {
@@ -46,7 +48,7 @@ export function Field(props) {
 }
 
 /** @param {FieldProps} props */
-const nameOf = ({ label, path }) => label ?? html`<code>${String(path.at(-1))}</code>`;
+const nameOf = ({ label, words, path }) => label ?? ((words && labelOf(pathText(path))) || html`<code>${String(path.at(-1))}</code>`);
 
 /** A text, a number, a choice, a quantity, or a list of texts. @param {FieldProps} props */
 function Plain(props) {
@@ -170,16 +172,17 @@ export function OneOf(props) {
     </select>
     <small class="hint">${props.hint ?? hintOf(member ?? schema)}</small>
     <small class="problem" aria-live="polite">${messagesOf(form, path).join(" ")}</small>
-    ${member && html`<div class="grid"><${Members} path=${[...path, chosen]} schema=${member} /></div>`}
+    ${member && html`<div class="grid"><${Members} path=${[...path, chosen]} schema=${member} words=${props.words} /></div>`}
   </div>`;
 }
 
-/** @param {{ path: Path, schema: Schema }} props */
-export function Members({ path, schema }) {
+/** @param {{ path: Path, schema: Schema, words?: boolean }} props */
+export function Members({ path, schema, words }) {
   const form = useContext(FormContext);
   return members(schema, valueAt(form.value, path)).map(
     ([name, member]) =>
-      html`<${Field} key=${name} path=${[...path, name]} schema=${member} required=${schema.required?.includes(name)} />`,
+      html`<${Field} key=${name} path=${[...path, name]} schema=${member} words=${words}
+        required=${schema.required?.includes(name)} />`,
   );
 }
 
@@ -194,7 +197,7 @@ function Group(props) {
   return html`<details class="group wide" open=${open} onToggle=${toggled}>
     <summary>${nameOf(props)} ${set ? html`<span class="set">${t("form.set", { n: set })}</span>` : null}<small
       class="hint">${hintOf(schema)}</small></summary>
-    ${open && html`<div class="grid"><${Members} path=${path} schema=${schema} /></div>`}
+    ${open && html`<div class="grid"><${Members} path=${path} schema=${schema} words=${props.words} /></div>`}
   </details>`;
 }
 

@@ -7,6 +7,7 @@ import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
 import { pathText } from "./schema.js";
 import { showField } from "./field_focus.js";
+import { inWords, nameInWords } from "./labels.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { PlanAnswer, Preview } from "../../../../types/api" */
@@ -56,7 +57,7 @@ function Verdict({ answer }) {
 const Needed = ({ needed }) =>
   html`<p class="hint">${t("plan.needed")}</p><ul class="needed">${needed.map(
     (path) => html`<li key=${pathText(path)}><button type="button" class="quiet"
-      onClick=${() => showField(pathText(path))}><code>${pathText(path)}</code></button></li>`,
+      onClick=${() => showField(pathText(path))}>${nameInWords(path)}</button></li>`,
   )}</ul>`;
 
 /** @param {{ answer: PlanAnswer, config: unknown, onConfig: (config: unknown) => void, onUse: (field: string, value: string) => void }} props */
@@ -79,10 +80,10 @@ const Refused = ({ problems, sentence }) =>
     ${
       problems.length
         ? problems.map(
-            (one) => html`<p key=${one.field + one.message}>${one.message} ${one.field && html`<button type="button"
+            (one) => html`<p key=${one.field + one.message}>${inWords(one.message)} ${one.field && html`<button type="button"
               class="quiet inline" onClick=${() => showField(one.field)}>${t("plan.show_field")}</button>`}</p>`,
           )
-        : html`<p>${sentence}</p>`
+        : html`<p>${inWords(sentence)}</p>`
     }
   </div></div>`;
 

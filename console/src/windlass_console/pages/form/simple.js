@@ -30,44 +30,44 @@ export function SimpleFields({ schema, fixed, models, choices }) {
   const show = (/** @type {string} */ path, /** @type {object} */ more) => {
     const parts = path.split(".");
     const found = at(schema, parts);
-    return found && html`<${Field} key=${path} path=${parts} schema=${found} ...${more} />`;
+    return found && html`<${Field} key=${path} path=${parts} schema=${found} words=${true} ...${more} />`;
   };
   const source = at(schema, ["spec", "model", "source"]);
   return html`
     <${Section} title=${t("form.model")}>
       ${fixed ? null : html`<${Naming} schema=${schema} />`}
       ${!fixed && models.length > 0 && html`<${Taken} models=${models} />`}
-      ${show("spec.model.id", { label: t("form.id"), hint: t("form.id_hint"), required: true, placeholder: "Qwen2-7B-Instruct" })}
+      ${show("spec.model.id", { hint: t("form.id_hint"), required: true, placeholder: "Qwen2-7B-Instruct" })}
       ${source && html`<${OneOf} path=${["spec", "model", "source"]} schema=${source}
-        label=${t("form.source")} hint=${t("form.source_hint")} required=${true} names=${SOURCES} />`}
+        words=${true} hint=${t("form.source_hint")} required=${true} names=${SOURCES} />`}
       ${choices?.claims?.length ? html`<${Claims} claims=${choices.claims} />` : null}
       <${Download} schema=${schema} />
     </${Section}>
     <${Section} title=${t("form.resources")}>
       ${show("spec.resources.gpuType", {
-        label: t("form.gpu_type"),
+        
         hint: t("form.gpu_type_hint"),
         offers: choices?.gpuTypes?.map((one) => one.name),
         placeholder: t("form.planned"),
       })}
-      ${show("spec.resources.gpus", { label: t("form.gpus"), hint: t("form.gpus_hint"), placeholder: t("form.planned") })}
-      ${show("spec.replicas", { label: t("form.replicas"), hint: t("form.replicas_hint") })}
-      ${show("spec.engine.maxModelLen", { label: t("form.context"), hint: t("form.context_hint"), placeholder: t("form.planned") })}
+      ${show("spec.resources.gpus", { hint: t("form.gpus_hint"), placeholder: t("form.planned") })}
+      ${show("spec.replicas", { hint: t("form.replicas_hint") })}
+      ${show("spec.engine.maxModelLen", { hint: t("form.context_hint"), placeholder: t("form.planned") })}
     </${Section}>
     <${Section} title=${t("form.mode")}>
-      ${show("spec.deployment.mode", { label: t("form.deployment"), hint: t("form.deployment_hint") })}
-      ${show("spec.image.family", { label: t("form.family"), hint: t("form.family_hint") })}
+      ${show("spec.deployment.mode", { hint: t("form.deployment_hint") })}
+      ${show("spec.image.family", { hint: t("form.family_hint") })}
       ${show("spec.engine.quantization", {
-        label: t("form.quantization"),
+        
         hint: t("form.quantization_hint"),
         offers: QUANTIZATIONS,
         placeholder: t("form.planned"),
       })}
-      ${show("spec.engine.lookahead.enabled", { label: t("form.lookahead"), hint: t("form.lookahead_hint") })}
+      ${show("spec.engine.lookahead.enabled", { hint: t("form.lookahead_hint") })}
     </${Section}>
     <${Section} title=${t("form.start")}>
-      ${show("spec.args", { label: t("form.args"), hint: t("form.args_hint"), placeholder: "" })}
-      ${show("spec.command", { label: t("form.command"), hint: t("form.command_hint") })}
+      ${show("spec.args", { hint: t("form.args_hint"), placeholder: "" })}
+      ${show("spec.command", { hint: t("form.command_hint") })}
     </${Section}>
     <${Everything} schema=${schema} form=${form} />
   `;
@@ -88,7 +88,7 @@ function Naming({ schema }) {
   const put = (/** @type {any} */ event) => form.put(["metadata", "namespace"], event.target.value.trim());
   return html`
     <${Field} path=${["metadata", "name"]} schema=${name}
-      label=${t("form.name")} hint=${t("form.name_hint")} required=${true} placeholder="qwen2-7b" />
+      words=${true} hint=${t("form.name_hint")} required=${true} placeholder="qwen2-7b" />
     <div class="field"><label class="name" for="form-namespace">${t("nav.namespace")}<span class="must"
       aria-hidden="true">*</span></label>
       ${
@@ -99,8 +99,7 @@ function Naming({ schema }) {
             list="form-namespaces" onChange=${put} spellcheck=${false} /><datalist id="form-namespaces">
             ${known.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`
       }
-      <small class="hint">${t("form.namespace_hint")}
-        ${session.namespacesComplete ? "" : t("nav.namespaces_cut", { n: session.namespaces.length })}</small>
+      <small class="hint">${t("form.namespace_hint")} ${session.namespacesComplete ? "" : t("nav.namespaces_cut", { n: session.namespaces.length })}</small>
     </div>
   `;
 }
@@ -150,7 +149,7 @@ function Download({ schema }) {
     <label class="check"><input type="checkbox" data-path="spec.model.download" checked=${on} disabled=${form.locked}
       onChange=${turn} /><span>${t("form.download")}</span></label>
     <small class="hint">${t("form.download_hint")}</small>
-    ${on && own && html`<div class="grid"><${Members} path=${path} schema=${own} /></div>`}
+    ${on && own && html`<div class="grid"><${Members} path=${path} schema=${own} words=${true} /></div>`}
   </div>`;
 }
 

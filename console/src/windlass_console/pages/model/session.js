@@ -2,12 +2,13 @@
 
 import { api, ApiError, whenSignedOut } from "./api.js";
 import { forgetDrafts } from "./drafts.js";
+import { forgetLicenses } from "./licenses.js";
 import { keep, kept, store, useStore } from "./store.js";
 import { useEffect, useState } from "../vendor/preact.js";
 
 /** @import { Rights, Session } from "../../../../types/api" */
 
-/** @typedef {{ state: "loading" | "out" | "in" | "broken", session?: Session, error?: unknown }} Signed */
+/** @typedef {{ state: "loading" | "out" | "in" | "ended" | "broken", session?: Session, error?: unknown }} Signed */
 
 export const ALL = "*";
 const LISTED_AT_ONCE = 50; // namespaces in one list where each is asked for by itself: LISTS_MAX of the back end
@@ -16,7 +17,7 @@ export const signed = store(/** @type {Signed} */ ({ state: "loading" }));
 /** The namespace that the lists show; "*" is all of them. */
 export const chosenNamespace = store("");
 
-whenSignedOut(() => signed.get().state === "in" && signed.set({ state: "out" }));
+whenSignedOut(() => signed.get().state === "in" && signed.set({ state: "ended" }));
 
 /** Whether one list of several namespaces is offered. @param {Session} session */
 export const offersAll = (session) => session.allNamespaces || session.namespaces.length > 1;
@@ -34,6 +35,7 @@ export function startSession(session) {
   const possible = wanted === ALL ? offersAll(session) : names.includes(wanted) || !session.namespacesComplete;
   const first = session.allNamespaces ? ALL : session.defaultNamespace || names[0] || "default";
   chosenNamespace.set(wanted && possible ? wanted : first);
+  forgetLicenses();
   signed.set({ state: "in", session });
 }
 

@@ -1,6 +1,6 @@
 // Small pieces that every page uses.
 
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { store, useStore } from "../model/store.js";
 import { t, tOr } from "../text/index.js";
 import { notify, sentenceOf } from "./feedback.js";
@@ -92,10 +92,15 @@ export function useAnswer(ask, keys, everyMs = 0) {
 /**
  * @param {{ tabs: [string, string][], chosen: string, hrefOf: (tab: string) => string, label: string }} props
  */
-export const Tabs = ({ tabs, chosen, hrefOf, label }) =>
-  html`<nav class="tabs" aria-label=${label}>
+export function Tabs({ tabs, chosen, hrefOf, label }) {
+  const bar = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    bar.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [chosen]);
+  return html`<nav class="tabs" aria-label=${label} ref=${bar}>
     ${tabs.map(
       ([id, name]) =>
         html`<a key=${id} href=${hrefOf(id)} aria-current=${id === chosen ? "page" : undefined}>${name}</a>`,
     )}
   </nav>`;
+}

@@ -73,16 +73,22 @@ function Lines({ title, lines = [], open = false, onUse }) {
 /** @param {string} line */
 const warns = (line) => line.startsWith(WARNING);
 
-/** @param {NonNullable<Plan["measured"]>} seen */
-const measured = ({ weightsGiB = "–", kvGiB = "–", kvTokens = 0 }) =>
-  t("plan.measured", { weights: weightsGiB, kv: kvGiB, tokens: thousands(kvTokens) });
+/** The figures that the engine has given: some engines give no size of their weights. @param {NonNullable<Plan["measured"]>} seen */
+const measured = ({ weightsGiB, kvGiB, kvTokens }) =>
+  [
+    weightsGiB && t("plan.measured_weights", { gib: weightsGiB }),
+    kvGiB && t("plan.measured_kv", { gib: kvGiB }),
+    kvTokens && t("plan.measured_tokens", { tokens: thousands(kvTokens) }),
+  ]
+    .filter(Boolean)
+    .join(" · ");
 
 /** @param {{ plan: Plan, onUse?: (field: string, value: string) => void, open?: boolean }} props */
 export const PlanView = ({ plan, onUse, open = false }) => html`
   <${Headline} plan=${plan} />
   ${plan.perGPU && figure(plan.perGPU.weightsGiB) + figure(plan.perGPU.requiredGiB) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
-  ${plan.measured && html`<p class="hint">
-    ${measured(plan.measured)}</p>`}
+  ${plan.measured && measured(plan.measured) && html`<p class="hint">
+    ${t("plan.measured", { figures: measured(plan.measured) })}</p>`}
   ${(plan.because ?? []).filter(warns).map((line) => html`<p key=${line} class="problem">${line}</p>`)}
   <${Lines} title=${t("plan.because")} lines=${plan.because?.filter((line) => !warns(line))} open=${open} />
   <${Lines} title=${t("plan.alternatives")} lines=${plan.alternatives} />

@@ -5,7 +5,7 @@ import { api, ApiError } from "../model/api.js";
 import { draftOf, dropDraft, keepDraft } from "../model/drafts.js";
 import { beforeLeaving, go, to } from "../model/router.js";
 import { ALL, chosenNamespace, useSession } from "../model/session.js";
-import { complain, notify } from "../parts/feedback.js";
+import { complain, notify, sentenceOf } from "../parts/feedback.js";
 import { Loading, Trouble, useAnswer } from "../parts/controls.js";
 import { t } from "../text/index.js";
 import { editable, fresh, read, write } from "../form/document.js";
@@ -13,6 +13,8 @@ import { FormContext } from "../form/fields.js";
 import { likeness, missing, usePlan } from "../form/planning.js";
 import { PlanPanel } from "../form/plan_panel.js";
 import { showField } from "../form/field_focus.js";
+import { inWords, nameInWords } from "../form/labels.js";
+import { pathText } from "../form/schema.js";
 import { SimpleFields } from "../form/simple.js";
 import { typed } from "../parts/typed.js";
 
@@ -78,7 +80,8 @@ function Editor({ id, schema, text: first, service }) {
   const document = reading.value;
   const needed = useMemo(() => missing(schema, document), [schema, document]);
   const { models, choices } = useOffers(document.metadata?.namespace || "default");
-  const planning = usePlan(document, config, likeness(document, models), !reading.line && !needed.length);
+  const neededToPlan = useMemo(() => needed.filter(([group]) => group !== "metadata"), [needed]); // a plan has no name
+  const planning = usePlan(document, config, likeness(document, models), !reading.line && !neededToPlan.length);
 
   const change = useCallback((/** @type {string} */ next) => {
     newest.current = next;
@@ -124,7 +127,7 @@ function Editor({ id, schema, text: first, service }) {
         </form>
       </${FormContext.Provider}>
       <div class="side">
-        <${PlanPanel} planning=${planning} needed=${needed} yamlProblem=${reading.problem} config=${config}
+        <${PlanPanel} planning=${planning} needed=${neededToPlan} yamlProblem=${reading.problem} config=${config}
           onConfig=${setConfig} onUse=${use} />
         <${Yaml} text=${text} reading=${reading} onInputText=${change} />
       </div>
@@ -134,8 +137,8 @@ function Editor({ id, schema, text: first, service }) {
 
 /** @param {Path[]} needed */
 function showMissing(needed) {
-  complain(new Error(t("deploy.needed", { fields: needed.map((path) => path.join(".")).join(", ") })));
-  showField(needed[0].join("."));
+  complain(new Error(t("deploy.needed", { fields: needed.map(nameInWords).join(", ") })));
+  showField(pathText(needed[0]));
 }
 
 /** The page asks before it throws away what was typed.
@@ -177,7 +180,7 @@ async function save({ document, service, first, setBusy, setRefusals }) {
     go(to("services", made.metadata.namespace, made.metadata.name));
   } catch (error) {
     if (error instanceof ApiError) setRefusals(error.fields);
-    complain(error);
+    complain(new Error(inWords(sentenceOf(error))));
   } finally {
     setBusy(false);
   }

@@ -2,11 +2,12 @@
 
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { api } from "../model/api.js";
+import { licenses, loadLicenses } from "../model/licenses.js";
 import { ALL, chosenNamespace, useRights, useSession } from "../model/session.js";
 import { span, thousands } from "../model/figures.js";
 import { useStore } from "../model/store.js";
 import { notify, sentenceOf } from "../parts/feedback.js";
-import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../parts/controls.js";
+import { Empty, Status, Trouble, useNow, Wide } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
 import { moment, t } from "../text/index.js";
@@ -15,23 +16,29 @@ import { typed } from "../parts/typed.js";
 /** @import { LicenseServer, State } from "../../../../types/api" */
 
 const SOON_S = 30 * 86400;
+const AGAIN_MS = 30_000;
 
 export function LicensesPage() {
-  const { value, error, again } = useAnswer(api.licenses, [], 30_000);
+  const { value, error } = useStore(licenses);
   const namespace = useStore(chosenNamespace);
   const session = useSession();
   const can = useRights(namespace === ALL ? session.defaultNamespace || session.namespaces[0]?.name || "default" : namespace);
   useEffect(() => {
     document.title = `${t("nav.licenses")} · Windlass`;
   });
+  useEffect(() => {
+    loadLicenses();
+    const timer = setInterval(() => document.visibilityState === "visible" && loadLicenses(), AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
   return html`<section class="page"><header class="top"><h1>${t("nav.licenses")}</h1></header>
-    ${error && html`<${Trouble} error=${error} onRetry=${again} />`}
-    ${!value && !error && html`<${Loading} />`}
+    ${error && html`<${Trouble} error=${error} onRetry=${loadLicenses} />`}
+    ${!value && !error && html`<p class="loading" role="status">${t("licenses.asking")}</p>`}
     ${value && !value.servers.length && html`<${Empty} title=${t("licenses.none")}><p>${t("licenses.none_text")}</p>
       </${Empty}>`}
     ${value?.servers.map((one) => html`<${Server}
       key=${`${one.namespace}/${one.name}`} server=${one} inCluster=${value.gpusInCluster} may=${can.licenseUpload}
-      onDone=${again} />`)}
+      onDone=${loadLicenses} />`)}
   </section>`;
 }
 

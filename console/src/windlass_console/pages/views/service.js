@@ -67,6 +67,9 @@ const tabsFor = (can) => {
 /** @type {Record<string, any>} */
 const PAGES = { overview: Overview, graphs: Graphs, logs: Logs, events: Events, chat: Chat, call: Calling, yaml: Resource };
 
+/** Pages that take the height that is left and scroll inside: what one types into stays in sight. */
+const FILLING = new Set(["chat", "logs"]);
+
 /** @param {{ namespace: string, name: string, tab: string }} props */
 export function ServicePage({ namespace, name, tab }) {
   const { detail, gone, problem } = useDetail(namespace, name);
@@ -82,14 +85,14 @@ export function ServicePage({ namespace, name, tab }) {
   const { row } = detail;
   const Page = PAGES[tab] ?? Overview;
   const hrefOf = (/** @type {string} */ id) => to("services", namespace, name, id);
-  return html`<section class="page service">
+  return html`<section class=${FILLING.has(tab) ? "page service full" : "page service"}>
     <p class="crumbs"><a href=${to("services")}>${t("nav.services")}</a> / ${namespace}</p>
     <header class="top">
       <h1>${name} <${Status} state=${row.state} word=${row.deleting ? "Deleting" : row.status} /></h1>
       <${Actions} detail=${detail} can=${can} />
     </header>
-    <p class="sub"><span class="wrap">${row.model}</span><span>${t("service.replicas", { ready: row.ready || "–" })}
-      </span>${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
+    <p class="sub"><span class="wrap">${row.model}</span>${row.ready && html`<span>${t("service.replicas", { ready: row.ready })}
+      </span>`}${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
       </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span>
       ${isHeldUp(detail) && html`<${Status} state="bad" word=${detail.service.status?.failure?.reason} />`}</p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}

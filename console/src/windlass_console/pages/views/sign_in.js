@@ -11,9 +11,10 @@ import { Code } from "../parts/controls.js";
 
 const COMMAND = "kubectl create token NAME -n NAMESPACE --duration=8h";
 
-export function SignIn() {
+/** @param {{ ended: boolean }} props a session was there, and has ended */
+export function SignIn({ ended }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(ended ? t("signin.ended") : "");
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     document.title = `${t("signin.title")} · Windlass`;

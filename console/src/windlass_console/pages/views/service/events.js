@@ -15,7 +15,7 @@ export function Events({ namespace, name }) {
   if (error && !value) return html`<${Trouble} error=${error} />`;
   if (!value) return html`<${Loading} />`;
   if (!value.items.length) return html`<${Empty} title=${t("events.none")} />`;
-  return html`<section class="panel"><${Wide} label=${t("tab.events")}><table>
+  return html`<section class="panel"><${Wide} label=${t("tab.events")}><table class="rows-on-phone">
     <thead><tr><th>${t("events.when")}</th><th>${t("services.status")}</th><th>${t("events.object")}</th><th>
       ${t("service.message")}</th></tr></thead>
     <tbody>${[...value.items].reverse().map(

@@ -70,11 +70,11 @@ const failureLine = (failure) =>
 /** @param {{ download: NonNullable<NonNullable<Detail["service"]["status"]>["download"]> }} props */
 function Download({ download }) {
   const [done, total] = [download.bytesDone ?? 0, download.bytesTotal ?? 1];
-  const words = t("service.download", {
+  const words = t(download.remainingSeconds === undefined ? "service.download_now" : "service.download", {
     done: (done / GIB).toFixed(2),
     total: (total / GIB).toFixed(2),
     speed: ((download.bytesPerSecond ?? 0) / 1024 ** 2).toFixed(0),
-    left: download.remainingSeconds === undefined ? "–" : span(download.remainingSeconds),
+    left: span(download.remainingSeconds ?? 0),
   });
   return html`<progress max=${total} value=${done} aria-label=${t("reason.Downloading")}></progress><p class="hint">
     ${words}</p>`;
@@ -107,7 +107,7 @@ function Conditions({ rows }) {
   if (!rows.length) return null;
   return html`<section class="panel"><h2>${t("service.conditions")}</h2>
     <${Wide} label=${t("service.conditions")}>
-    <table class="conditions"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
+    <table class="conditions rows-on-phone"><thead><tr><th>${t("service.condition")}</th><th>${t("services.status")}</th><th>
       ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
     <tbody>${rows.map(
       (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
