@@ -123,9 +123,9 @@ def test_a_draft_model_reaches_the_engine(volumes, tmp_path):
     source = {"pvc": {"claimName": "models", "path": "Qwen/demo-7B"}}
     engine = {"speculation": {"source": source, "tokens": 3}, "dtype": "float32"}
     plan = started(rendered(volumes, {"source": source}, engine), volumes, tmp_path / "pod")
-    said = json.loads(plan.engine_args[plan.engine_args.index("--speculative-config") + 1])
-    wanted = {"method": "draft_model", "model": f"{tmp_path}/pod/data/draft", "num_speculative_tokens": 3}
-    assert said == wanted
+    config = json.loads(plan.engine_args[plan.engine_args.index("--speculative-config") + 1])
+    files = {"method": "draft_model", "model": f"{tmp_path}/pod/data/draft", "num_speculative_tokens": 3}
+    assert config == {**files, "enable_adaptive_verification": True}
 
 
 TENSORS = {
