@@ -219,7 +219,7 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-license bench-replay bench-lookahead bench-sizing size-keys identity hang-load load-clients scale
+.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-tool-calls bench-license bench-replay bench-lookahead bench-sizing size-keys identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
@@ -233,6 +233,8 @@ bench-cpu: sync ## processor time of vLLM on a CPU, of a token and of a prompt's
 	@for dtype in float32 bfloat16; do $(BED) python /repo/benchmarks/instruction_sets/engine.py $$dtype || exit 1; done
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50
+bench-tool-calls: ## where python3 has vLLM and sees an NVIDIA GPU: tokens a second of forced tool calls, bound, free, and without a grammar; OUT=folder
+	@mkdir -p $(or $(OUT),.cache/gpu) && PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/tool_calls/cost.py $(or $(OUT),.cache/gpu)/tool_calls.jsonl --work $(or $(OUT),.cache/gpu)/tool_calls
 bench-license: sync ## the license server under 2,000 pods, durability on
 	@$(BIN)/python license_server/bench/load.py
 bench-replay: sync ## the replay table; ENGINE=python with vLLM and arctic-inference, TRACES=directory of more traces

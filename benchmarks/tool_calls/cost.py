@@ -99,7 +99,7 @@ def rate(url: str, kind: str, clients: int) -> float:
     """Tokens a second of so many requests at once."""
     more = {"min_tokens": TOKENS, "ignore_eos": True} if kind == "none" else {}
 
-    def asked(number: int) -> int:
+    def answer_tokens(number: int) -> int:
         body = {"model": "m", "max_tokens": TOKENS, "temperature": 1, "seed": number, **more, **KINDS[kind]}
         body["messages"] = [{"role": "user", "content": f"list {number}"}]
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=300)
@@ -108,7 +108,7 @@ def rate(url: str, kind: str, clients: int) -> float:
 
     begun = time.monotonic()
     with ThreadPoolExecutor(clients) as pool:
-        tokens = sum(pool.map(asked, range(clients)))
+        tokens = sum(pool.map(answer_tokens, range(clients)))
     return tokens / (time.monotonic() - begun)
 
 

@@ -194,6 +194,18 @@ def test_a_draft_model_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known.counts_dir.endswith(f"-{os.getpid()}")
 
 
+def test_a_draft_model_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs by the same classes as for a server, and keeps no text."""
+    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: ())
+    environment = {"WINDLASS_ENGINE": "cuda"}
+    words = offline.engine_options(MODEL, {"speculative_config": {"model": MODEL}}, environment)
+    assert words["worker_cls"] == "windlass.lookahead.vllm_gpu.DeviceWorker"
+    assert words["speculative_config"]["enable_adaptive_verification"] is True
+    assert (known := settings.read(environment)) is not None
+    assert (known.draft_model, known.has_cache) == ("", False)
+    assert environment["VLLM_ADAPTIVE_VERIFICATION_PROFILE_CONTEXT_LEN"] == "16"
+
+
 def test_a_draft_model_on_the_host_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU image the engine has the cores itself."""
     with pytest.raises(UsageError, match="drafts beside a GPU"):

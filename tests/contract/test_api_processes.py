@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from windlass_sizing.placement.api_processes import FLAGS_OF_ONE_PROCESS, FURTHE
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from spec_changes import BASE, FACTS, INVENTORY
+from spec_changes import BASE, DRAFT_FACTS, FACTS, INVENTORY
 
 NODE = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),), processors=64)
 FILES = ModelFiles("/data/model", "qwen2", 131072, attention_heads=28)
@@ -63,3 +64,13 @@ def test_the_server_starts_what_is_planned(words: list[str], variables: dict[str
     started = resolve(server_args(spec, plan), {**POD, **variables}, FILES, NODE)
     assert processes.count(started.value(processes.NAME)) == number
     assert dict(plan.host_parts).get("API processes", 0) == pytest.approx((number - 1) * FURTHER_GIB)
+
+
+def test_a_draft_model_on_the_card_has_its_core():
+    """Its drafting thread takes one, as that of the lookahead cache does."""
+    for engine in ({"lookahead": {"enabled": True}}, {"speculation": {"source": {"pvc": {"claimName": "d"}}}}):
+        spec = LLMServiceSpec.model_validate({**BASE, "engine": engine, "resources": {"cpu": "6"}})
+        facts = replace(FACTS, draft=DRAFT_FACTS) if "speculation" in engine else FACTS
+        plan = decide(spec, facts, INVENTORY)
+        assert isinstance(plan, Plan), plan
+        assert plan.api_processes == 3

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from windlass_api.crd.engine_rules import ENGINE_RULES
+from windlass_api.plan.offload import LOOKAHEAD_TABLE_GIB
 from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, adapters_gib
@@ -168,13 +169,19 @@ def test_the_cpu_holds_them_in_its_memory():
 
 
 def test_the_lookahead_cache_and_a_draft_model_are_both_counted():
-    """The draft model on the card, as without the cache; the cache's tables in the host's memory."""
+    """The draft model on the card, as without the cache; the cache's table in the host's memory.
+
+    A draft model alone has the indexes of running requests.
+    """
     speculation = {"source": {"pvc": {"claimName": "d"}}}
     alone = planned(facts=DRAFTED, engine={"speculation": speculation})
     plan = planned(facts=DRAFTED, engine={"speculation": speculation, "lookahead": {"enabled": True}})
     assert (plan.per_gpu_gib, plan.kv_gib) == (alone.per_gpu_gib, alone.kv_gib)
-    assert "lookahead" in str(plan.host_parts)
-    assert "lookahead" not in str(alone.host_parts)
+    indexes_gib = dict(alone.host_parts)["lookahead"]
+    assert dict(plan.host_parts)["lookahead"] == pytest.approx(indexes_gib + LOOKAHEAD_TABLE_GIB)
+    assert 0 < indexes_gib < 0.2
+    several = planned(facts=DRAFTED, engine={"speculation": speculation}, resources={"gpus": 2})
+    assert "lookahead" not in dict(several.host_parts)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.errors import UsageError
 from windlass.launch.flags import FLAGS, ROW, Effect, Kind
+from windlass.launch.lookahead import COSTS_CONTEXT
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
 from windlass.lookahead import settings
@@ -135,9 +136,11 @@ def engine_options(model: str, options: Mapping[str, Any], environment: MutableM
         others[PROCESSORS] = [*(others.get(PROCESSORS) or ()), PROCESSOR]
     if SPECULATION in plan.engine_args:  # method and number of tokens are filled in, as for a server
         others["speculative_config"] = json.loads(plan.engine_args[plan.engine_args.index(SPECULATION) + 1])
-    if _drafts(options):
+    if settings.VARIABLE in plan.variables:  # drafts by our integration, on the host or the card
         others |= _classes(plan.engine_args)
         environment[settings.VARIABLE] = _apart(plan.variables[settings.VARIABLE])
+        if COSTS_CONTEXT in plan.variables:
+            environment[COSTS_CONTEXT] = plan.variables[COSTS_CONTEXT]
     return {**others, **keywords_of(plan)}
 
 

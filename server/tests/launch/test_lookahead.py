@@ -213,6 +213,11 @@ def test_a_draft_model_alone_is_captured_and_may_rest() -> None:
         ("--tensor-parallel-size 2", TWO, {}, "--tensor-parallel-size is 2"),
         ("--num-gpus 1 --worker-num 2", TWO, {}, "--worker-num is 2"),
         ("--worker-cls my.Worker", L20, {}, "--worker-cls names another class"),
+        ("--data-parallel-size 2 --num-gpus 1", TWO, {}, "--data-parallel-size 2 is set"),
+        ("-dp 2 --num-gpus 1", TWO, {}, "-dp 2 is set"),
+        ("-pcp 2 --num-gpus 1", TWO, {}, "-pcp 2 is set"),
+        ("--nnodes 2", L20, {}, "--nnodes 2 is set"),
+        ("--enable-dbo", L20, {}, "--enable-dbo is set"),
         ("", L20, {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "VLLM_USE_V2_MODEL_RUNNER is 0"),
     ],
 )

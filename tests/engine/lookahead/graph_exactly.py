@@ -22,11 +22,13 @@ from windlass.lookahead.draft_graphs import GraphedDraftModel
 
 PLACES, MOST, CONTEXT, VOCABULARY = 8, 4, 256, 997
 SIZES = (1, 2, 4, 8, 16, 24, 32, 48)
-ROOM = PLACES * (MOST + 2)
+PROMPTS, LONG = 0.2, 12
+"""Share of the steps in which a row reads a prompt, and its tokens but one."""
+ROOM = PLACES * (MOST + 2) + LONG
 
 
 class Graphs:
-    """In the place of the engine's manager: a graph is what was called to capture it."""
+    """Stand-in of the engine's manager: a graph is the call that would be captured."""
 
     replayed = 0
 
@@ -55,7 +57,7 @@ class Graphs:
 
 
 class Blocks:
-    """Every request has a row of slots of its own, one for each position."""
+    """Slots of the key-value cache: a row for each request, a slot for each position."""
 
     num_kv_cache_groups = 1
     cp_size = 1
@@ -78,7 +80,7 @@ class Blocks:
 
 
 def expanded(input_buffers, input_batch, last_sampled, num_rejected, max_num_reqs, max_model_len, **own):
-    """In the place of the engine's kernel: each row's accepted tokens, the one after them, and refused ones."""
+    """Lay out each row's accepted tokens, the one after them, and refused ones, as the engine's kernel does."""
     ids, positions, last = own["expanded_input_ids"], own["expanded_positions"], own["last_token_indices"]
     begins = input_batch.query_start_loc.tolist()
     last.zero_()
@@ -101,7 +103,7 @@ def expanded(input_buffers, input_batch, last_sampled, num_rejected, max_num_req
 
 
 class Model:
-    """Its token at a position follows from all that it has read up to there."""
+    """Model whose token at a position follows from all that it has read up to there."""
 
     def __init__(self):
         self.read = torch.zeros(PLACES * CONTEXT, dtype=torch.int64)
@@ -126,7 +128,7 @@ class Model:
 
 
 class Simulated:
-    """What both speculators have of the engine: buffers, blocks, a model, and greedy drafts."""
+    """Parts of the engine that both speculators have: buffers, blocks, a model, and greedy drafts."""
 
     def prepare(self):
         device = torch.device("cpu")
@@ -158,15 +160,15 @@ class Simulated:
 
 
 class Engines(Simulated, engines.StandaloneARSpeculator):
-    """The engine's own passes."""
+    """Passes of the engine."""
 
 
 class Ours(Simulated, GraphedDraftModel):
-    """Those that are captured."""
+    """Passes that are captured."""
 
 
 def metadata(query_start_loc_gpu, seq_lens, **_):
-    """In the place of attention metadata: where rows begin on the device, and how far they reach."""
+    """Stand-in of attention metadata: where rows begin on the device, and how far they reach."""
     return SimpleNamespace(begins=query_start_loc_gpu, lengths=seq_lens)
 
 
@@ -175,6 +177,8 @@ def batch(chance, texts):
     places = chance.sample(range(PLACES), chance.randint(1, PLACES))
     drafts = [chance.randint(0, MOST) for _ in places]
     refused = [chance.randint(0, count) for count in drafts]
+    if chance.random() < PROMPTS:  # more tokens than a graph has room for, none refused
+        drafts[0], refused[0] = LONG, 0
     lengths = [1 + count for count in drafts]
     begins = torch.tensor([0, *lengths]).cumsum(0).int()
     total = int(begins[-1])
@@ -193,7 +197,7 @@ def batch(chance, texts):
         query_start_loc_np=begins.numpy(),
         seq_lens=torch.tensor([start + length for start, length in zip(starts, lengths, strict=True)]).int(),
         seq_lens_cpu_upper_bound=torch.full((len(places),), CONTEXT),
-        num_scheduled_tokens=torch.tensor(on_host).numpy(),
+        num_scheduled_tokens=torch.tensor(lengths if LONG in drafts else on_host).numpy(),
         places=places,
         refused=refused,
         drafts=drafts,
@@ -234,7 +238,10 @@ def case(number, speculators):
             torch.zeros(PLACES),
             torch.zeros(PLACES).long(),
         )
-        drafted = [one.propose(*words).tolist() for one in speculators]
+        most = chance.randint(1, MOST)  # the policy asks for fewer at times
+        for one in speculators:
+            one.num_speculative_steps = most
+        drafted = [[row[:most] for row in one.propose(*words).tolist()] for one in speculators]
         if drafted[0] != drafted[1]:
             return {"engine's": drafted[0], "ours": drafted[1], "drafts": now.drafts, "refused": now.refused}
         for row, place in enumerate(now.places):

@@ -10,7 +10,6 @@ import math
 from windlass_sizing.placement.api_processes import STREAMS_AN_ENGINE, Cores, because, choose, obstacle
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
 from windlass_api.plan.overrides import VLLM, last_given, runs_windlass, words
 from windlass_api.plan.quantity import cores
 
@@ -41,10 +40,9 @@ def chosen(spec: LLMServiceSpec, counted: Cores) -> int:
     return choose(_streams(spec, counted.engines), counted)
 
 
-def cores_of(spec: LLMServiceSpec, cpu: str, gpus: int, engines: int, threads: int) -> Cores:
-    """The processors that a pod asks for, and what needs one each; `threads` of each engine run a draft model."""
-    drafting = threads + 1 if drafts_on_cpu(spec) or looks_ahead(spec) else 0
-    return Cores(math.floor(min(COUNTED_MAX, cores(cpu))), gpus, engines, drafting * engines)
+def cores_of(cpu: str, gpus: int, engines: int, drafting: int) -> Cores:
+    """The processors that a pod asks for, and what needs one each; `drafting` are of all engines together."""
+    return Cores(math.floor(min(COUNTED_MAX, cores(cpu))), gpus, engines, drafting)
 
 
 def sentence(spec: LLMServiceSpec, number: int, counted: Cores) -> str:

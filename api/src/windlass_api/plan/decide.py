@@ -18,7 +18,7 @@ from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.contradictions import contradiction
 from windlass_api.plan.cpu import cpu_plan
-from windlass_api.plan.drafts import too_many
+from windlass_api.plan.drafts import captures_draft_model, too_many
 from windlass_api.plan.host import Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
@@ -168,7 +168,7 @@ def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layo
     return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
 
 
-def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load:
+def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load:
     """One pod's share of the replica."""
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
     gpus = chosen.gpus // chosen.nodes
@@ -184,6 +184,7 @@ def _load(facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load
         engines=engines,
         nodes=chosen.nodes,
         several_apis=chosen.nodes == 1 and not facts.multimodal,  # each would keep images of its own
+        captures_draft=captures_draft_model(spec, facts, chosen.gpus, engines),
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
         draft_threads=drafting.threads if drafting else None,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
@@ -194,7 +195,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
     card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
     copies = engines * chosen.sp
     weights_gib, required_gib = need.weights_gib * copies, need.required_gib * copies
-    host = host_for(spec, _load(facts, chosen, told.host_draft))
+    host = host_for(spec, _load(spec, facts, chosen, told.host_draft))
     because = (
         chosen.sentence(),
         *told.placement,

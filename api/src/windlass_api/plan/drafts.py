@@ -6,6 +6,7 @@ The server reads the engine's flags for drafts by `windlass_sizing.model.draft_w
 from __future__ import annotations
 
 from windlass_sizing.model import context_length, draft_words, drafter
+from windlass_sizing.model.facts import ModelFacts
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import speculative_config
@@ -40,6 +41,18 @@ def requested(spec: LLMServiceSpec) -> draft_words.Requested | None:
         return draft_words.requested((*given, *words(spec), *older))
     except ValueError:
         return None  # the server refuses it with a sentence of its own
+
+
+def captures_draft_model(spec: LLMServiceSpec, facts: ModelFacts, gpus: int, engines: int) -> bool:
+    """Whether a draft model on the card runs by our integration without the cache, as the server decides."""
+    config = requested(spec)
+    if config is None or not config.directory or (gpus, engines) != (1, 1) or not runs_windlass(spec):
+        return False
+    if spec.image.family != VLLM or drafting(spec):
+        return False
+    by_files = facts.draft.drafts_by if facts.draft else ""
+    is_greedy = config.config.get("draft_sample_method", "greedy") == "greedy"
+    return is_greedy and (config.method or by_files or drafter.DRAFT_MODEL) == drafter.DRAFT_MODEL
 
 
 def other_drafter(spec: LLMServiceSpec) -> drafter.Unfit | None:

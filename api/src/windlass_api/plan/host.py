@@ -18,11 +18,14 @@ from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import api_processes
 from windlass_api.plan.offload import (
     Running,
+    drafts_on_cpu,
     kv_offload_gib,
     lookahead_gib,
+    looks_ahead,
     processor_cache_gib,
     weights_offload_gib,
 )
+from windlass_api.plan.overrides import VLLM
 from windlass_api.plan.prefix_offload import MIB_A_GIB, PART, SHM_PART, WHY, kept_gib
 from windlass_api.plan.quantity import cores, gib
 
@@ -45,6 +48,7 @@ class Load:
     activations_gib: float = 0.0  # on the CPU
     beside_gib: float = 0.0  # on the CPU: adapters and a draft model
     host_draft_gib: float = 0.0  # beside GPUs: draft models on the host's cores
+    captures_draft: bool = False  # whether a draft model on the card runs by our integration
     draft_threads: int | None = None  # cores of each engine that draft, where a flag of the spec says so
     gpus: int = 0
     engines: int = 1
@@ -93,7 +97,8 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
     requested = spec.resources
     threads = _draft_threads(requested.cpu, load)
     cpu = requested.cpu or str(max(1, load.ranks + threads * load.engines))
-    counted = api_processes.cores_of(spec, cpu, load.gpus, load.engines, threads)
+    drafting = (threads + 1) * load.engines if integrates_drafts(spec, load) else 0
+    counted = api_processes.cores_of(cpu, load.gpus, load.engines, drafting)
     most = api_processes.chosen(spec, counted) if load.several_apis else 1
     apis, sized = _with_apis(spec, load, most)
     parts, shm, kept = sized.parts, sized.shm, sized.kept_gib
@@ -191,7 +196,13 @@ def _parts(
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
     images_gib = processor_cache_gib(spec) * (load.apis + load.engines)
     yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
-    yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
+    if integrates_drafts(spec, load):
+        yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
+
+
+def integrates_drafts(spec: LLMServiceSpec, load: Load) -> bool:
+    """Whether a thread of each engine drafts, for the cache or for a draft model."""
+    return spec.image.family == VLLM and (looks_ahead(spec) or drafts_on_cpu(spec) or load.captures_draft)
 
 
 def shm_gib(ranks: int) -> int:

@@ -69,15 +69,12 @@ def processor_cache_gib(spec: LLMServiceSpec) -> float:
 
 
 def lookahead_gib(spec: LLMServiceSpec, running: Running) -> float:
-    """The lookahead cache of one engine: its table, and the indexes of its running requests; 0 when it is off.
+    """The lookahead integration of one engine: the cache's table, and the indexes of its running requests.
 
-    Beside a draft model on the host's cores the indexes are there without the table.
+    A draft model without the cache has the indexes alone.
     """
-    has_table = looks_ahead(spec)
-    if spec.image.family != "vllm" or not (has_table or drafts_on_cpu(spec)):
-        return 0.0
     indexes = running.requests * (running.tokens * LOOKAHEAD_TOKEN_BYTES + LOOKAHEAD_REQUEST_BYTES)
-    return (LOOKAHEAD_TABLE_GIB if has_table else 0.0) + indexes / GIB
+    return (LOOKAHEAD_TABLE_GIB if looks_ahead(spec) else 0.0) + indexes / GIB
 
 
 def too_small_shm(spec: LLMServiceSpec, workers: int) -> Refusal | None:

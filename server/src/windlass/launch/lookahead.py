@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from windlass_sizing import engine_flags
 from windlass_sizing.model import draft_words, drafter
 
 from windlass.errors import UsageError
@@ -40,6 +41,13 @@ DRAFTS_ALIKE = frozenset(
 )
 """Keys of the speculative configuration that leave a draft model's steps as they are."""
 PLANS_OTHERWISE = frozenset({"--no-async-scheduling", SCHEDULER_FLAG})
+LAYOUTS = frozenset(
+    {
+        *("--data-parallel-size", "-dp", "--prefill-context-parallel-size", "-pcp"),
+        *("--decode-context-parallel-size", "-dcp", "--nnodes"),
+    }
+)
+"""The engine's own flags that spread it over GPUs, beside those that are settings."""
 LOOKUP = {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
 """The engine checks these of the method that we stand in for; nothing reads them."""
 RAY_COPIES = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
@@ -103,8 +111,8 @@ def _without_cache(start: LaunchInputs) -> Lookahead:
 
 
 def _is_draft_model(start: LaunchInputs) -> bool:
-    asked = _beside(start)
-    return asked is not None and asked.method == drafter.DRAFT_MODEL
+    request = _beside(start)
+    return request is not None and request.method == drafter.DRAFT_MODEL
 
 
 def _engines_why(start: LaunchInputs) -> str:
@@ -271,6 +279,19 @@ CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (
 )
 
 
+def _uncounted(start: LaunchInputs) -> str:
+    request = _beside(start)
+    tokens = request.config.get(draft_words.TOKENS) if request else None
+    return "" if type(tokens) is int else f"{SPECULATION} names no whole number of tokens"
+
+
+def _engines_layout(start: LaunchInputs) -> str:
+    named = [flag for flag in engine_words.flags(start.words) if flag in ("--config", "--enable-dbo")]
+    values = engine_words.values(start.words, engine_flags.record(), LAYOUTS)
+    named += [f"{flag} {value}" for flag, value in values.items() if value != "1"]
+    return f"{named[0]} is set" if named else ""
+
+
 def _several_gpus(start: LaunchInputs) -> str:
     named = ("tensor-parallel-size", "worker-num", "sequence-parallel-size")
     flag = next((name for name in named if start.whole(name, 1) > 1), "")
@@ -282,8 +303,8 @@ def _older_runner(start: LaunchInputs) -> str:
 
 
 def _other_drafting(start: LaunchInputs) -> str:
-    asked = _beside(start)
-    key = next((key for key in (asked.config if asked else ()) if key not in DRAFTS_ALIKE), "")
+    request = _beside(start)
+    key = next((key for key in (request.config if request else ()) if key not in DRAFTS_ALIKE), "")
     return f"{SPECULATION} has {key}" if key else ""
 
 
@@ -296,6 +317,8 @@ def _too_many(start: LaunchInputs) -> str:
 
 
 ENGINES_ALONE: tuple[Callable[[LaunchInputs], str], ...] = (
+    _uncounted,
+    _engines_layout,
     _pipeline,
     _several_gpus,
     _older_runner,

@@ -58,7 +58,7 @@ class GraphedDraftModel(StandaloneARSpeculator):  # type: ignore[misc]  # the en
             self._drafting.capture(self._prepared(self._draft, self.block_tables.slot_mappings), "Capturing drafts")
 
     def _prepared(self, work: Callable[..., None], slots: Tensor) -> Callable[..., Callable[[CUDAGraphMode], None]]:
-        """What the engine's manager calls before it warms up and captures: `work` on a made batch."""
+        """Function that the engine's manager calls before it warms up and captures: `work` on a made batch."""
 
         def prepare(batch: BatchExecutionDescriptor, warmup: bool) -> Callable[[CUDAGraphMode], None]:
             rows, tokens = batch.num_reqs, batch.num_tokens
@@ -200,7 +200,7 @@ class GraphedDraftModel(StandaloneARSpeculator):  # type: ignore[misc]  # the en
             self._drafting.run_fullgraph(batch)
 
     def _begin_drafts(self, batch: InputBatch, rejected: Tensor, rows: int) -> None:
-        """What the first pass of one token a row reads: the first draft stands two behind what the engine has read."""
+        """Lay out the first pass of one token a row: its first draft stands two behind what the engine has read."""
         buffers, last = self.input_buffers, self.last_token_indices[:rows]
         buffers.input_ids[:rows].copy_(self.draft_tokens[:rows, 0])
         buffers.positions[:rows] = torch.clamp(self.expanded_positions[last] + 1, max=self.max_model_len - 1)

@@ -161,7 +161,10 @@ class DeviceSpeculator(BaseSpeculator):  # type: ignore[misc]  # the engine has 
             RuntimeError: several ranks share the model; which drafts a row has is decided on one.
         """
         if self._drafter is None or self._group.world_size > 1:
-            raise RuntimeError("a draft model beside the lookahead cache needs one GPU; leave --use-lookahead out")
+            raise RuntimeError(
+                "what drafts beside the lookahead cache, or alone as graphs, needs one GPU; leave --use-lookahead and "
+                "--speculative-model out"
+            )
         # A rank of several that share their requests would leave the others' collectives waiting.
         is_alone = self._config.parallel_config.data_parallel_size == 1
         timer = DraftTimer(partial(torch.cuda.Event, enable_timing=True)) if is_alone else None
@@ -313,7 +316,8 @@ class DeviceWorker(Worker):  # type: ignore[misc]  # the engine has no types her
     def _make_model_runner(self) -> Any:  # noqa: ANN401 - the engine has no types here
         if not self.use_v2_model_runner:
             raise RuntimeError(
-                "the engine took its runner without drafts on the device; leave lookahead and --cpu-draft-worker out"
+                "the engine took its runner without drafts on the device; leave --use-lookahead, --speculative-model "
+                "and --cpu-draft-worker out"
             )
         return DeviceRunner(self.vllm_config, self.device)
 
