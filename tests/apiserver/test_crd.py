@@ -54,55 +54,57 @@ def test_a_minimal_service_is_accepted_and_completed_with_defaults(apiserver, na
     }
 
 
+FULL = a_service(
+    model={
+        "id": "Qwen2-7B-Instruct",
+        "source": PVC,
+        "download": {
+            "hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct", "revision": "master",
+            "endpoint": "https://hub.example", "tokenSecret": {"name": "hub", "key": "token"},
+            "include": ["*.safetensors"], "exclude": ["*.bin"], "connections": 4,
+        },
+        "base": {"hostPath": {"path": "/data/base"}}, "merge": False,
+        "adapters": [{"name": "sql", "path": "lora/sql", "merge": False},
+                     {"name": "poet", "path": "", "merge": False, "source": {"hostPath": {"path": "/p"}}}],
+    },
+    image={"family": "vllm", "version": "0.1", "repository": "r.example/windlass/server", "pullPolicy": "Never",
+           "pullSecrets": [{"name": "registry"}]},
+    deployment={"mode": "Distributed", "nodes": 2, "group": "Ray", "rollout": "Surge", "maxRestarts": 3,
+                "drainSeconds": 10},
+    replicas=2,
+    suspend=True,
+    resources={"gpuType": "L20", "gpus": 2, "cpu": 4, "memory": "64Gi", "sharedMemory": "2Gi",
+               "resourceGroup": "team-a"},
+    engine={"quantization": "ifq_nf4", "lookahead": {"enabled": True, "speculativeTokens": 6},
+            "maxModelLen": 2048, "dtype": "float16", "gpuMemoryUtilizationPercent": 95,
+            "enforceEager": True, "tensorParallelSize": 2, "pipelineParallelSize": 1, "workers": 1,
+            "maxConcurrency": 64, "maxNumSeqs": 32, "maxNumBatchedTokens": 4096, "schedulerSteps": 1,
+            "prefixOffload": {"enabled": True, "memory": "4Gi"},
+            "prefixCaching": True, "kvCacheDtype": "fp8", "trustRemoteCode": False, "convTemplate": "qwen",
+            "seed": 1, "ignoreEngineLimits": True, "allowedMediaDomains": ["*.a.example"], "memoryCache": False},
+    command=["run"],
+    args=["--seed", "1"],
+    env=[{"name": "SEED", "value": "1"},
+         {"name": "TOKEN", "value": "", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}],
+    expose={
+        "apiKeysSecret": "keys", "path": "/qwen", "timeoutSeconds": 600,
+        "ingress": {"host": "a.example", "className": "nginx", "tlsSecret": "tls", "annotations": {"a": "b"}},
+        "gateway": {"parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}],
+                    "hostnames": ["a.example"]},
+    },
+    license={"required": False, "addresses": ["http://licenses.example:10080"]},
+    cache={"pvc": "", "sizeLimit": "20Gi"},
+    scheduling={"nodeSelector": {"pool": "llm"}, "priorityClassName": "serving", "topologySpread": "Zone",
+                "tolerations": [{"key": "team", "operator": "Exists", "value": "", "effect": "NoSchedule"}]},
+    podTemplate={"labels": {"a": "b"}, "annotations": {"c": "d"},
+                 "spec": {"runtimeClassName": "nvidia", "dnsConfig": {"searches": ["x"]}}},
+)  # fmt: skip
+
+
 def test_a_full_service_is_accepted_as_it_is_written(apiserver, namespace):
     """No field of the models is pruned."""
-    service = a_service(
-        model={
-            "id": "Qwen2-7B-Instruct",
-            "source": PVC,
-            "download": {
-                "hub": "modelscope", "name": "qwen/Qwen2-7B-Instruct", "revision": "master",
-                "endpoint": "https://hub.example", "tokenSecret": {"name": "hub", "key": "token"},
-                "include": ["*.safetensors"], "exclude": ["*.bin"], "connections": 4,
-            },
-            "base": {"hostPath": {"path": "/data/base"}}, "merge": False,
-            "adapters": [{"name": "sql", "path": "lora/sql", "merge": False},
-                         {"name": "poet", "path": "", "merge": False, "source": {"hostPath": {"path": "/p"}}}],
-        },
-        image={"family": "vllm", "version": "0.1", "repository": "r.example/windlass/server", "pullPolicy": "Never",
-               "pullSecrets": [{"name": "registry"}]},
-        deployment={"mode": "Distributed", "nodes": 2, "group": "Ray", "rollout": "Surge", "maxRestarts": 3,
-                    "drainSeconds": 10},
-        replicas=2,
-        suspend=True,
-        resources={"gpuType": "L20", "gpus": 2, "cpu": 4, "memory": "64Gi", "sharedMemory": "2Gi",
-                   "resourceGroup": "team-a"},
-        engine={"quantization": "ifq_nf4", "lookahead": {"enabled": True, "speculativeTokens": 6},
-                "maxModelLen": 2048, "dtype": "float16", "gpuMemoryUtilizationPercent": 95,
-                "enforceEager": True, "tensorParallelSize": 2, "pipelineParallelSize": 1, "workers": 1,
-                "maxConcurrency": 64, "maxNumSeqs": 32, "maxNumBatchedTokens": 4096, "schedulerSteps": 1,
-                "prefixOffload": {"enabled": True, "memory": "4Gi"},
-                "prefixCaching": True, "kvCacheDtype": "fp8", "trustRemoteCode": False, "convTemplate": "qwen",
-                "seed": 1, "ignoreEngineLimits": True, "allowedMediaDomains": ["*.a.example"], "memoryCache": False},
-        command=["run"],
-        args=["--seed", "1"],
-        env=[{"name": "SEED", "value": "1"},
-             {"name": "TOKEN", "value": "", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}],
-        expose={
-            "apiKeysSecret": "keys", "path": "/qwen", "timeoutSeconds": 600,
-            "ingress": {"host": "a.example", "className": "nginx", "tlsSecret": "tls", "annotations": {"a": "b"}},
-            "gateway": {"parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}],
-                        "hostnames": ["a.example"]},
-        },
-        license={"required": False, "addresses": ["http://licenses.example:10080"]},
-        cache={"pvc": "", "sizeLimit": "20Gi"},
-        scheduling={"nodeSelector": {"pool": "llm"}, "priorityClassName": "serving", "topologySpread": "Zone",
-                    "tolerations": [{"key": "team", "operator": "Exists", "value": "", "effect": "NoSchedule"}]},
-        podTemplate={"labels": {"a": "b"}, "annotations": {"c": "d"},
-                     "spec": {"runtimeClassName": "nvidia", "dnsConfig": {"searches": ["x"]}}},
-    )  # fmt: skip
-    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(service))
-    assert apiserver.get("llm", "qwen2-7b", "-n", namespace)["spec"] == service["spec"]
+    apiserver.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(FULL))
+    assert apiserver.get("llm", "qwen2-7b", "-n", namespace)["spec"] == FULL["spec"]
 
 
 def piece(**fields: object) -> dict[str, object]:

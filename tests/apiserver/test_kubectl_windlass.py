@@ -34,6 +34,25 @@ PLANTED = {
     "bearer": "planted-bearer-5be1c4",
     "secret": "planted-secret-e81f06",
 }
+SINCE = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+FAILED = {
+    "ready": "0/1",
+    "conditions": [
+        {"type": "Ready", "status": "False", "reason": "GpuOutOfMemory", "message": "no room", **SINCE},
+        {"type": "Planned", "status": "True", "reason": "Planned", "message": "2 × L20", **SINCE},
+    ],
+    "plan": {
+        "gpus": 2, "tp": 2, "pp": 1, "nodes": 1, "gpuType": "L20", "maxModelLen": 8192, "requiredGiB": "50.00",
+        "perGPU": {"weightsGiB": "20.00", "kvGiB": "3.00", "overheadGiB": "2.00", "requiredGiB": "25.00",
+                   "haveGiB": "44.50"},
+        "because": ["weights 40.00 GiB"],
+    },
+    "startup": [{"phase": "license", "seconds": "0.2"}, {"phase": "engine", "seconds": "40.1"}],
+    "failure": {"reason": "GpuOutOfMemory", "container": "server", "exitCode": 1, "count": 3,
+                "excerpt": f"loading\nAuthorization: Bearer {PLANTED['bearer']}\nCUDA out of memory",
+                "remedy": "lower spec.engine.maxModelLen"},
+    "addresses": [{"name": "cluster", "url": "http://qwen.x.svc:8501/v1"}],
+}  # fmt: skip
 
 
 def a_service(name: str = "qwen", **spec: object) -> dict[str, object]:
@@ -84,26 +103,7 @@ def served(apiserver, namespace):
     env = [{"name": "HF_TOKEN", "value": PLANTED["env"]}, {"name": "SEED", "value": "17"}]
     args = ["--api-key", PLANTED["flag"], "--proxy", f"http://me:{PLANTED['url']}@proxy:3128"]
     apiserver.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(a_service(env=env, args=args)))
-    condition = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
-    status = {
-        "ready": "0/1",
-        "conditions": [
-            {"type": "Ready", "status": "False", "reason": "GpuOutOfMemory", "message": "no room", **condition},
-            {"type": "Planned", "status": "True", "reason": "Planned", "message": "2 × L20", **condition},
-        ],
-        "plan": {
-            "gpus": 2, "tp": 2, "pp": 1, "nodes": 1, "gpuType": "L20", "maxModelLen": 8192, "requiredGiB": "50.00",
-            "perGPU": {"weightsGiB": "20.00", "kvGiB": "3.00", "overheadGiB": "2.00", "requiredGiB": "25.00",
-                       "haveGiB": "44.50"},
-            "because": ["weights 40.00 GiB"],
-        },
-        "startup": [{"phase": "license", "seconds": "0.2"}, {"phase": "engine", "seconds": "40.1"}],
-        "failure": {"reason": "GpuOutOfMemory", "container": "server", "exitCode": 1, "count": 3,
-                    "excerpt": f"loading\nAuthorization: Bearer {PLANTED['bearer']}\nCUDA out of memory",
-                    "remedy": "lower spec.engine.maxModelLen"},
-        "addresses": [{"name": "cluster", "url": "http://qwen.x.svc:8501/v1"}],
-    }  # fmt: skip
-    patch = json.dumps({"status": status})
+    patch = json.dumps({"status": FAILED})
     apiserver.kubectl("-n", namespace, "patch", "llm", "qwen", "--subresource=status", "--type=merge", "-p", patch)
     labels = {"serving.windlass.dev/service": "qwen", "app.kubernetes.io/component": "server"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "qwen-1", "labels": labels},

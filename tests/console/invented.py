@@ -71,12 +71,12 @@ def session(rights_of: str) -> dict[str, Any]:
 
 
 def rights(of: str) -> dict[str, bool]:
-    """What the user may do: all of it, all but the list of namespaces ("some"), or what a reader may."""
+    """Rights of the user: all of them, all but the list of namespaces ("some"), or those of a reader."""
     return {name: of != "read" or name in MAY_READ for name in RIGHTS}
 
 
 def services(count: int) -> list[dict[str, Any]]:
-    """So many services over the namespaces; beyond the shapes they are numbered."""
+    """Services over the namespaces, `count` in all; beyond the shapes they are numbered."""
     return [_service(index) for index in range(count)]
 
 

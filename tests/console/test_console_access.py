@@ -40,7 +40,7 @@ def test_axe_finds_nothing_serious(stand_in, visit, scheme):
     for place in PLACES:
         console.go(place)
         expect(console.page.get_by_role("heading", level=1)).to_be_visible()
-        console.page.wait_for_load_state("networkidle") if place == "new" else None
+        expect(console.page.locator(".plan")).to_be_visible() if place == "new" else None
         found[place] = console.findings()
     assert found == {place: [] for place in PLACES}
     console.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
@@ -54,7 +54,7 @@ def test_no_words_run_together(stand_in, visit, rights):
     for place in PLACES:
         console.go(place)
         expect(console.page.get_by_role("heading", level=1)).to_be_visible()
-        console.page.wait_for_load_state("networkidle") if place == "new" else None
+        expect(console.page.locator(".plan")).to_be_visible() if place == "new" else None
         found[place] = console.page.evaluate(RUN_TOGETHER)
     assert found == {place: [] for place in PLACES}
 

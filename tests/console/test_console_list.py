@@ -6,6 +6,7 @@ import time
 
 from PIL import Image
 from playwright.sync_api import expect
+from windlass_testbed.waiting import wait_until
 
 PHONE = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
 WIDEST = "Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth)"
@@ -179,9 +180,9 @@ def test_tabs_hint_that_they_go_on(stand_in, visit):
     console.go("services/chat/qwen2-7b")
     tabs = page.get_by_role("navigation", name="Parts of the service")
     expect(tabs).to_be_visible()
-    assert edges(tabs) == ("ground", "shade")
+    wait_until(lambda: edges(tabs) == ("ground", "shade"), "the shade of the right edge")
     tabs.evaluate("bar => { bar.scrollLeft = bar.scrollWidth }")
-    assert edges(tabs) == ("shade", "ground")
+    wait_until(lambda: edges(tabs) == ("shade", "ground"), "the shade of the left edge")
     console.go("services/chat/qwen2-7b/yaml")
     expect(tabs.get_by_role("link", name="YAML")).to_be_in_viewport(ratio=0.9)
 
@@ -203,6 +204,28 @@ def test_licenses_know_at_once(stand_in, visit):
     entry.click()
     expect(page.get_by_text("cannot be reached by the API server")).to_be_visible()
     expect(page.get_by_role("status").filter(has_text="Asking")).to_have_count(0)
+
+
+def test_an_answer_to_one_user_is_not_shown_to_the_next(stand_in, visit):
+    """The license servers' answer to a user who has signed out is dropped when it comes."""
+    console = visit.open(stand_in("--signed-out"))
+    page, held = console.page, []
+    page.route("**/api/licenses", lambda route: held.append(route))  # noqa: PLW0108 - playwright marks the function
+    for _ in ("one", "next"):
+        page.get_by_label("Kubernetes token").fill("good")
+        with page.expect_request("**/api/licenses"):
+            page.keyboard.press("Enter")
+        expect(console.rows().first).to_be_visible()
+        if len(held) == 1:
+            page.get_by_role("button", name="Sign out").click()
+    with page.expect_response("**/api/licenses"):
+        held[0].continue_()
+    page.get_by_role("link", name="Licenses", exact=True).click()
+    expect(page.get_by_text("Asking the license servers…")).to_be_visible()
+    expect(page.locator("main h2")).to_have_count(0)
+    held[1].continue_()
+    expect(page.locator("main h2").first).to_be_visible()
+    visit.errors.clear()
 
 
 def test_a_figure_that_is_not_known_is_left_out(console):

@@ -28,10 +28,10 @@ def table(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_says_where_it_runs(page: Path) -> None:
     """A command without a row, and a row without a command, would both be claims about nothing."""
-    said, rows = commands(page.read_text()), table(TABLES)
-    assert said
-    assert [line for line in said if not any(row in line for row in rows)] == []
-    assert [row for row in rows if not any(row in line for line in said)] == []
+    lines, rows = commands(page.read_text()), table(TABLES)
+    assert lines
+    assert [line for line in lines if not any(row in line for row in rows)] == []
+    assert [row for row in rows if not any(row in line for line in lines)] == []
 
 
 def test_every_place_is_there() -> None:

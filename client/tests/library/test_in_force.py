@@ -110,7 +110,7 @@ async def test_without_the_object_or_the_right_nothing_is_in_force(code):
 
 
 def test_a_record_of_an_older_operator_stays_in_force():
-    """It lacks the resource, which was always nvidia.com/gpu; and one with the default is written as it was then."""
+    """A record without the resource means nvidia.com/gpu; one with the default is written as it was then."""
     record = record_of(a_spec())
     assert '"resource"' not in record.to_text()
     assert recorded_plan(annotation_of(a_front(record), PLAN_ANNOTATION)) == record
@@ -126,13 +126,13 @@ FREE = {
 
 @pytest.mark.parametrize(("code", "free", "words"), FREE.values(), ids=FREE.keys())
 async def test_free_gpus_are_counted_or_unknown(code, free, words):
-    """What other services hold is taken; without the right to list pods nobody knows."""
+    """GPUs that other services hold are taken; without the right to list pods the number is unknown."""
     labels = {"nvidia.com/gpu.product": "NVIDIA-L20"}
     ready = {"type": "Ready", "status": "True"}
     status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [ready]}
     node = {"metadata": {"name": "n", "labels": labels}, "status": status}
-    asked = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
-    pod = {"metadata": {"name": "p", "namespace": "a", "uid": "u"}, "spec": {"nodeName": "n", "containers": [asked]}}
+    bound = {"nodeName": "n", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    pod = {"metadata": {"name": "p", "namespace": "a", "uid": "u"}, "spec": bound}
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path.endswith("/nodes"):

@@ -19,7 +19,7 @@ from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.contradictions import contradiction
 from windlass_api.plan.cpu import cpu_plan
 from windlass_api.plan.drafts import captures_draft_model, too_many
-from windlass_api.plan.host import Load, host_for, shm_gib
+from windlass_api.plan.host import Host, Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
     RAY,
@@ -90,10 +90,10 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
-    told = PlanNotes(
+    notes = PlanNotes(
         requested, alternatives(fitting, chosen), _because_of_placement(chosen, requested.layout, alone), drafting
     )
-    plan = _gpu_plan(spec, facts, chosen, told)
+    plan = _gpu_plan(spec, facts, chosen, notes)
     large = too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
     return large or cannot_draft(spec, plan.tp, plan.pp) or plan
 
@@ -191,28 +191,9 @@ def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, drafting: Hos
     )
 
 
-def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: PlanNotes) -> Plan:
-    card, need, serving, engines = chosen.card, chosen.need, chosen.serving, chosen.workers
-    copies = engines * chosen.sp
-    weights_gib, required_gib = need.weights_gib * copies, need.required_gib * copies
-    host = host_for(spec, _load(spec, facts, chosen, told.host_draft))
-    because = (
-        chosen.sentence(),
-        *told.placement,
-        *words.figures(facts, need, serving),
-        *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
-        *split_prompts(facts, serving.tp, chosen.sp),
-        *_at_once(facts, chosen),
-        *_too_many(facts, chosen, told.requested.layout),
-        *words.heads_over(facts, serving.tp),
-        *told.requested.notes,
-        *((chosen.why,) if chosen.why else ()),
-        *_steps(serving),
-        *without_effect(spec),
-        host.because + (" on each node" if chosen.nodes > 1 else ""),
-        *(said for said in (host.cpu_because, host.api_because) if said),
-    )
-    product = ((product_label(card.resource), card.product),) if card.product else ()
+def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Plan:
+    card, need, serving, copies = chosen.card, chosen.need, chosen.serving, chosen.workers * chosen.sp
+    host = host_for(spec, _load(spec, facts, chosen, notes.host_draft))
     return Plan(
         gpus=chosen.gpus,
         tp=serving.tp,
@@ -222,32 +203,59 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, told: Pla
         gpu_type=card.name,
         max_model_len=serving.max_model_len,
         dtype=serving.dtype,
-        quantization=planned_method(told.requested.quantization, serving),
+        quantization=planned_method(notes.requested.quantization, serving),
         gpu_memory_utilization_percent=round(serving.utilization * 100),
         enforce_eager=serving.enforce_eager,
-        weights_gib=weights_gib,
+        weights_gib=need.weights_gib * copies,
         kv_gib=need.kv_gib * copies,
-        required_gib=required_gib,
+        required_gib=need.required_gib * copies,
         seed_required_gib=chosen.seed_gib,
         cpu=host.cpu,
         memory=host.memory,
         shm=host.shm,
         host_parts=host.figures,
-        node_selector=(*product, *group_selector(spec.resources.resource_group)),
+        node_selector=_selector(card, spec.resources.resource_group),
         group=_joined_by(spec, chosen.nodes),
-        workers=engines,
+        workers=chosen.workers,
         overhead_gib=need.overhead_gib,
         per_gpu_gib=need.per_gpu_gib,
         card_gib=card.real_gib,
-        alternatives=told.alternatives,
-        advice=(
-            *advice.gains(facts, serving, card),
-            *_split_instead(spec, facts, chosen, told.requested.layout),
-        ),
-        because=because,
+        alternatives=notes.alternatives,
+        advice=(*advice.gains(facts, serving, card), *_split_instead(spec, facts, chosen, notes.requested.layout)),
+        because=(*_because(facts, chosen, notes), *without_effect(spec), *_because_of_host(host, chosen.nodes)),
         resource=card.resource,
         base=facts.base_path or "",
         prefix_offload_mib=host.prefix_offload_mib,
         draft_threads=host.draft_threads,
         api_processes=host.api_processes,
     )
+
+
+def _selector(card: Card, group: str | None) -> tuple[tuple[str, str], ...]:
+    """The labels of the nodes that have the card."""
+    product = ((product_label(card.resource), card.product),) if card.product else ()
+    return (*product, *group_selector(group))
+
+
+def _because(facts: ModelFacts, chosen: Option, notes: PlanNotes) -> tuple[str, ...]:
+    """The reasons for the GPUs, their number and their split."""
+    serving, engines = chosen.serving, chosen.workers
+    return (
+        chosen.sentence(),
+        *notes.placement,
+        *words.figures(facts, chosen.need, serving),
+        *((f"{engines} engines, each with all of this, as spec.engine.workers asks",) if engines > 1 else ()),
+        *split_prompts(facts, serving.tp, chosen.sp),
+        *_at_once(facts, chosen),
+        *_too_many(facts, chosen, notes.requested.layout),
+        *words.heads_over(facts, serving.tp),
+        *notes.requested.notes,
+        *((chosen.why,) if chosen.why else ()),
+        *_steps(serving),
+    )
+
+
+def _because_of_host(host: Host, nodes: int) -> tuple[str, ...]:
+    """The reasons for what a pod asks of its node."""
+    memory = host.because + (" on each node" if nodes > 1 else "")
+    return (memory, *(reason for reason in (host.cpu_because, host.api_because) if reason))

@@ -27,7 +27,7 @@ FILE_MAX = 16 << 20  # bytes; the license server's own limit
 TEXT_MAX = 1 << 20  # bytes; a license in numbers, as the server shows it without its admin token, has some hundred
 SHOWN_MAX = 1000  # characters
 SERVERS_MAX = 32  # that are asked; a cluster has one or two, and a tenant may make any number
-ANSWER_S = 2.0  # of one server, which needs milliseconds; packets that a NetworkPolicy drops are never answered
+ANSWER_S = 5.0  # of one server, on a busy node too; packets that a NetworkPolicy drops are never answered
 POLICY = (
     "where a NetworkPolicy keeps it away, name the API server's addresses in networkPolicy.controlPlane of the license "
     "server's chart"

@@ -54,7 +54,7 @@ class Like(TypedDict):
 async def planned(
     client: AsyncClient, namespace: str, service: Document, config: Document | None, like: Like | None
 ) -> Planned:
-    """Nothing is applied; a document that the API server refuses is planned as far as it can be read.
+    """Plan without applying; a document that the API server refuses is planned as far as it can be read.
 
     A plan needs no name: the dry run of a document without one has a name that no service has.
     """

@@ -16,7 +16,7 @@ PASSING = frozenset(
 
 
 class Row(TypedDict):
-    """What the list shows; figures are those that serve, and null while there is no plan."""
+    """A service's row in the list; figures are those that serve, and null while there is no plan."""
 
     namespace: str
     name: str

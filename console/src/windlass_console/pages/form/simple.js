@@ -45,7 +45,6 @@ export function SimpleFields({ schema, fixed, models, choices }) {
     </${Section}>
     <${Section} title=${t("form.resources")}>
       ${show("spec.resources.gpuType", {
-        
         hint: t("form.gpu_type_hint"),
         offers: choices?.gpuTypes?.map((one) => one.name),
         placeholder: t("form.planned"),
@@ -58,7 +57,6 @@ export function SimpleFields({ schema, fixed, models, choices }) {
       ${show("spec.deployment.mode", { hint: t("form.deployment_hint") })}
       ${show("spec.image.family", { hint: t("form.family_hint") })}
       ${show("spec.engine.quantization", {
-        
         hint: t("form.quantization_hint"),
         offers: QUANTIZATIONS,
         placeholder: t("form.planned"),

@@ -17,7 +17,17 @@ export const signed = store(/** @type {Signed} */ ({ state: "loading" }));
 /** The namespace that the lists show; "*" is all of them. */
 export const chosenNamespace = store("");
 
-whenSignedOut(() => signed.get().state === "in" && signed.set({ state: "ended" }));
+whenSignedOut(() => {
+  if (signed.get().state !== "in") return;
+  forgetAnswers();
+  signed.set({ state: "ended" });
+});
+
+/** What the back end answered to one user is not the next one's. */
+function forgetAnswers() {
+  rights.clear();
+  forgetLicenses();
+}
 
 /** Whether one list of several namespaces is offered. @param {Session} session */
 export const offersAll = (session) => session.allNamespaces || session.namespaces.length > 1;
@@ -35,7 +45,7 @@ export function startSession(session) {
   const possible = wanted === ALL ? offersAll(session) : names.includes(wanted) || !session.namespacesComplete;
   const first = session.allNamespaces ? ALL : session.defaultNamespace || names[0] || "default";
   chosenNamespace.set(wanted && possible ? wanted : first);
-  forgetLicenses();
+  forgetAnswers();
   signed.set({ state: "in", session });
 }
 
@@ -50,7 +60,7 @@ export async function loadSession() {
 
 export async function signOut() {
   await api.signOut();
-  rights.clear();
+  forgetAnswers();
   forgetDrafts();
   signed.set({ state: "out" });
 }
