@@ -68,6 +68,26 @@ def test_a_scale_is_in_force_when_all_replicas_answer():
     assert a_look(scaled, 3, 2, 2)[1] == ("Running", 3)
 
 
+def test_replicas_that_return_after_an_outage_are_of_no_earlier_spec():
+    """Ready is False while none answers; then it speaks of the same generation again, and `kubectl wait` ends."""
+    status, seen = None, []
+    for answering in (2, 0, 1):
+        status, ready = a_look(status, 5, answering, 2)
+        seen.append((*ready, status["readyGeneration"]))
+    assert seen == [("Running", 5, 5), ("Starting", 5, 5), ("PartlyReady", 5, 5)]
+    assert a_look(status, 6, 1, 2)[1] == ("PartlyReady", 5)
+    refused = rejected(a_subject(previous=status, generation=6), WRONG, NOW)
+    assert refused["readyGeneration"] == 5
+
+
+def test_a_status_without_the_generation_has_it_in_a_true_ready():
+    """Operators before this one wrote Ready alone."""
+    status, _ = a_look(None, 5, 2, 2)
+    earlier = {key: value for key, value in status.items() if key != "readyGeneration"}
+    assert a_look(earlier, 5, 1, 2)[1] == ("PartlyReady", 5)
+    assert a_look(earlier, 6, 2, 3)[1] == ("PartlyReady", 5)
+
+
 @pytest.mark.parametrize(
     "status_of",
     [
