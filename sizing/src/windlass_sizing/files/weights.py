@@ -55,7 +55,7 @@ def read_weights(directory: Path) -> Weights:
     names = wanted_files(directory)
     if len(names) > FILES_MAX:
         raise CheckpointError("IndexBroken", f"the model has {len(names)} weight files; at most {FILES_MAX} are read")
-    if hidden := hidden_mistrals(directory):
+    if quantization_of(names) is None and (hidden := hidden_mistrals(directory)):
         raise CheckpointError(
             MISSING,
             f"{hidden} in a folder inside makes the engine look for Mistral's files (consolidated*.safetensors) beside "
