@@ -81,7 +81,7 @@ def test_beside_an_index_of_files_that_are_gone_the_engine_reads_it_alone(model)
 
 
 def test_mistrals_file_in_a_folder_matters_not_where_the_file_is_alone(model):
-    """Only the engine's own search for weights takes the folder's file for the form."""
+    """The engine's search for weights is not made for it."""
     (model / PLAIN).unlink()
     (model / "original").mkdir()
     (model / "original/consolidated.safetensors").write_bytes(b"1")

@@ -1,4 +1,4 @@
-"""The status while a spec is on its way: what serves, how many pods are of which revision, and of what Ready speaks."""
+"""Status of a rollout: what serves, how many pods are of which revision, and of what Ready speaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_rollout_shows_what_serves(deployment, plan, ready, shown, updated):
 
 
 def test_the_counts_of_a_rollout_stand_in_ready():
-    """And why the new pods do not come up."""
+    """Ready also says why the new pods do not come up."""
     ended = {"exitCode": 2, "message": '{"reason": "BadFlag", "message": "unknown flag --x"}'}
     pods = (a_pod({"running": {}}, ready=True), a_pod({"terminated": ended}))
     children = as_read(deployment=a_deployment(1, replicas=3, updated=1), service={}, pods=pods)
@@ -56,7 +56,7 @@ def a_look(previous, generation, ready, replicas):
 
 
 def test_a_scale_is_in_force_when_all_replicas_answer():
-    """One that ends afterwards makes it no earlier spec's; a new service speaks of no generation before."""
+    """A replica that ends afterwards makes it no earlier spec's; a new service speaks of no generation before."""
     first, ready = a_look(None, 1, 1, 2)
     assert ready == ("PartlyReady", 0)
     whole, ready = a_look(first, 1, 2, 2)
@@ -98,7 +98,7 @@ def test_a_status_without_the_generation_has_it_in_a_true_ready():
     ids=["refused", "refused, its objects unknown", "its model is not found"],
 )
 def test_a_refused_spec_never_becomes_ready(status_of):
-    """What serves is the spec before, and stays Ready as such; the same spec refused later stays what it was."""
+    """Ready speaks of the spec before, which serves on; the same spec refused later stays what it was."""
     before = observe(a_subject(), serving(1), THEN)
     for generation in (2, 3):
         before = status_of(a_subject(previous=before, generation=generation))

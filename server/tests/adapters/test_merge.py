@@ -178,7 +178,7 @@ def test_what_cannot_be_merged(tmp_path: Path, disk, tensors: dict[str, np.ndarr
 
 
 def test_a_base_with_a_broken_index_is_refused_in_its_words(tmp_path: Path, disk) -> None:
-    """Its weights are there; the refusal names the index."""
+    """The weights are there; the refusal names the index."""
     base = disk.base(tmp_path / "base", {"q.weight": disk.numbers(3, 4)})
     (base / merge.INDEX).write_text("{")
     adapter = disk.adapter(tmp_path / "adapter")

@@ -268,7 +268,7 @@ def _inspect_failure(inspection: Inspection) -> Failure | None:
 
 
 def _remembered_failure(subject: Subject, seen: Seen, verdicts: Mapping[str, Verdict]) -> Mapping[str, Any] | None:
-    """While a failed inspection runs again its failure stays, as its condition does."""
+    """Keep the failure of a failed inspection that runs again, as its condition is kept."""
     running_again = seen.inspection.state is State.RUNNING and verdicts[c.MODEL_READY].status == c.FALSE
     return subject.previous.get("failure") if running_again else None
 

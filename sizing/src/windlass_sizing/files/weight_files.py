@@ -112,7 +112,7 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 
 
 def hidden_mistrals(directory: Path) -> str:
-    """A file of Mistral's form in a folder inside, where it decides the form and is not read; empty where none does."""
+    """Find a file of Mistral's form in a folder inside: it decides the form and is not read; empty where none does."""
     left, folders = ENTRIES_MAX, deque([directory])
     while folders and left > 0:
         folder = folders.popleft()
