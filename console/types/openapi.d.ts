@@ -1136,7 +1136,7 @@ export interface components {
         };
         /**
          * Row
-         * @description What the list shows; figures are those that serve, and null while there is no plan.
+         * @description A service's row in the list; figures are those that serve, and null while there is no plan.
          */
         Row: {
             /** Namespace */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -317,3 +318,17 @@ def test_an_index_of_other_pickles_leaves_those_that_are_there(volume):
     (good / "pytorch_model.bin").write_bytes(bytes(900))
     an_index(good, "pytorch_model.bin.index.json", "pytorch_model-00001-of-00001.bin")
     assert inspect(volume, "good").facts.weights_bytes == 900
+
+
+def test_an_archive_whose_end_speaks_of_two_disks_is_broken(volume):
+    """Python 3.11 raises for such an end where later ones answer that it is no archive."""
+    good = volume / "odd"
+    good.mkdir()
+    (good / "config.json").write_text(json.dumps(CONFIG))
+    (good / "tokenizer.json").write_text("{}")
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, 0, 2)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
+    (good / "pytorch_model.bin").write_bytes(b"PK\x03\x04" + bytes(100) + locator + end)
+    report = refused(volume, "odd")
+    assert report.reason == "ShardBroken"
+    assert "pytorch_model.bin is not whole: its end is missing; download it again" in report.message

@@ -80,6 +80,14 @@ def test_beside_an_index_of_files_that_are_gone_the_engine_reads_it_alone(model)
     assert inspect(model).facts.quantization == "smoothquant"
 
 
+def test_mistrals_file_in_a_folder_matters_not_where_the_file_is_alone(model):
+    """The engine's search for weights is not made for it."""
+    (model / PLAIN).unlink()
+    (model / "original").mkdir()
+    (model / "original/consolidated.safetensors").write_bytes(b"1")
+    assert inspect(model).facts.quantization == "smoothquant"
+
+
 def test_an_index_of_files_that_are_partly_there_is_a_broken_model(model):
     """A download that stopped is still told."""
     an_index_of_files_that_are_gone(model)

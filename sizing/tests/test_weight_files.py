@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from windlass_sizing.errors import CheckpointError
-from windlass_sizing.files.weight_files import SAFETENSORS, has_weights, transformers_files, wanted_files
+from windlass_sizing.files import weight_files
+from windlass_sizing.files.weight_files import (
+    SAFETENSORS,
+    has_weights,
+    hidden_mistrals,
+    transformers_files,
+    wanted_files,
+)
 
 CASES = json.loads((Path(__file__).parent / "data/engine/rules.json").read_text())["files"]
 TWO = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
@@ -68,4 +75,30 @@ def test_what_training_leaves_is_no_model(tmp_path):
     assert not has_weights(tmp_path)
     with pytest.raises(CheckpointError, match="no weight files"):
         wanted_files(tmp_path)
-    assert has_weights(laid(tmp_path, ["model.pt"], {}))
+
+
+def test_only_files_with_content_are_a_models_weights(tmp_path):
+    """A stray *.pt beside an adapter makes it no model; beside config.json it is one."""
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "gone.safetensors").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "x.bin").mkdir()
+    (tmp_path / "model.pt").write_bytes(b"1")
+    assert not has_weights(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    assert has_weights(tmp_path)
+    (tmp_path / "model.pt").unlink()
+    assert not has_weights(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"1")
+    assert has_weights(tmp_path)
+
+
+def test_the_search_for_mistrals_files_ends_at_its_bound(tmp_path, monkeypatch):
+    """Folders are searched level by level; one beside config.json is in its place."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/consolidated.safetensors").touch()
+    assert hidden_mistrals(tmp_path) == "a/b/consolidated.safetensors"
+    monkeypatch.setattr(weight_files, "ENTRIES_MAX", 2)
+    assert hidden_mistrals(tmp_path) == ""
+    monkeypatch.undo()
+    (tmp_path / "consolidated.safetensors").touch()
+    assert hidden_mistrals(tmp_path) == ""

@@ -27,7 +27,7 @@ def test_a_wait_for_ready_ends_when_the_present_spec_serves(bed, apiserver):
 
     counts(1)
     bed.until(lambda: shown() == ["1/1", "1", "Running", "2048"], "a service that serves")
-    apiserver.kubectl(*wait, "--timeout=10s")
+    apiserver.kubectl(*wait, "--timeout=120s")
     bed.patch("llm/qwen", {"spec": {"engine": {"maxModelLen": 1024}}})
     bed.until(lambda: bed.get("deployment", "qwen")["metadata"]["generation"] == 2, "the rollout")
     counts(2, replicas=2)
@@ -37,5 +37,5 @@ def test_a_wait_for_ready_ends_when_the_present_spec_serves(bed, apiserver):
     assert "pods of the earlier revision: 1, of the new one: 1" in ready["message"]
     assert "timed out" in apiserver.kubectl(*wait, "--timeout=1s", check=False).stderr
     counts(2)
-    apiserver.kubectl(*wait, "--timeout=10s")
+    apiserver.kubectl(*wait, "--timeout=120s")
     assert shown() == ["1/1", "1", "Running", "1024"]

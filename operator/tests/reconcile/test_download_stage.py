@@ -90,9 +90,16 @@ async def test_nothing_is_inspected_before_the_download_is_done(world):
     assert world.cluster.writes == []
 
 
-async def test_a_hub_that_cannot_be_reached_is_told_while_the_download_tries_again():
-    """STATUS stays Downloading; the condition has the download's own words and what to do, and is written once."""
-    words = "no answer from the hub: [Errno -2] Name or service not known"
+TROUBLES = {
+    "no answer from the hub: [Errno -2] Name or service not known": "; check spec.model.download.endpoint, DNS, egress",
+    "the hub answers 429 for model.safetensors": "",
+    "the hub's answer for model.safetensors is cut short": "",
+}
+
+
+@pytest.mark.parametrize(("words", "remedy"), TROUBLES.items(), ids=["unreachable", "busy", "cut short"])
+async def test_a_hub_in_trouble_is_shown_while_the_download_tries_again(words, remedy):
+    """STATUS stays Downloading; the condition has the download's words, and a remedy where nothing answers."""
     facts = {"version": 1, "phase": "download", "download": {"bytesDone": 0, "bytesTotal": 0, "trouble": words}}
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json=facts))) as http:
         world = World(http)
@@ -103,7 +110,8 @@ async def test_a_hub_that_cannot_be_reached_is_told_while_the_download_tries_aga
         for type_, status in (("Ready", "False"), ("Downloading", "True"), ("ModelReady", "Unknown")):
             row = condition(world, type_)
             assert (row["status"], row["reason"]) == (status, "Downloading")
-            assert row["message"].startswith(f"{words}; tried again; check spec.model.download.endpoint, DNS, egress")
+            shown, _, rest = row["message"].partition(remedy) if remedy else (row["message"], "", "")
+            assert (shown, bool(rest)) == (f"{words}; tried again", bool(remedy))
         assert "download" not in world.cluster.one("LLMService", "qwen")["status"]
         await world.look()
         assert world.cluster.writes == []
@@ -292,3 +300,19 @@ async def test_a_download_whose_pod_an_injected_container_holds_open_ends_it(wor
     assert condition(world, "Downloading")["reason"] == "Downloaded"
     await world.look()
     assert not [write for write in world.cluster.writes if "qwen-download" in write]
+
+
+async def test_the_pod_of_another_job_ends_no_download(world):
+    """Jobs for one download have the same labels: the pod that is held open is another Job's."""
+    world.put_service(**asked())
+    await world.look()
+    own = {"name": "download", "state": {"terminated": {"exitCode": 0, "message": DONE, "finishedAt": world.now}}}
+    proxy = {"name": "a-proxy", "state": {"running": {"startedAt": world.now}}}
+    other = pod_of(jobs(world)["qwen-download"], 2, {"phase": "Running", "containerStatuses": [proxy, own]})
+    other["metadata"]["ownerReferences"] = [{"uid": "another", "controller": True}]
+    world.cluster.put("Pod", other)
+    ended(world, DONE, 1)
+    await world.look()
+    job = jobs(world)["qwen-download"]
+    assert job["metadata"]["annotations"]["serving.windlass.dev/download-result"] == DONE
+    assert "suspend" not in job["spec"]

@@ -1,4 +1,4 @@
-"""The status while a spec is on its way: what serves, how many pods are of which revision, and of what Ready speaks."""
+"""Status of a rollout: what serves, how many pods are of which revision, and of what Ready speaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_rollout_shows_what_serves(deployment, plan, ready, shown, updated):
 
 
 def test_the_counts_of_a_rollout_stand_in_ready():
-    """And why the new pods do not come up."""
+    """Ready also says why the new pods do not come up."""
     ended = {"exitCode": 2, "message": '{"reason": "BadFlag", "message": "unknown flag --x"}'}
     pods = (a_pod({"running": {}}, ready=True), a_pod({"terminated": ended}))
     children = as_read(deployment=a_deployment(1, replicas=3, updated=1), service={}, pods=pods)
@@ -56,7 +56,7 @@ def a_look(previous, generation, ready, replicas):
 
 
 def test_a_scale_is_in_force_when_all_replicas_answer():
-    """One that ends afterwards makes it no earlier spec's; a new service speaks of no generation before."""
+    """A replica that ends afterwards makes it no earlier spec's; a new service speaks of no generation before."""
     first, ready = a_look(None, 1, 1, 2)
     assert ready == ("PartlyReady", 0)
     whole, ready = a_look(first, 1, 2, 2)
@@ -66,6 +66,26 @@ def test_a_scale_is_in_force_when_all_replicas_answer():
     assert ready == ("PartlyReady", 1)
     assert a_look(scaled, 3, 2, 4)[1] == ("PartlyReady", 1)
     assert a_look(scaled, 3, 2, 2)[1] == ("Running", 3)
+
+
+def test_replicas_that_return_after_an_outage_are_of_no_earlier_spec():
+    """Ready is False while none answers; then it speaks of the same generation again, and `kubectl wait` ends."""
+    status, seen = None, []
+    for answering in (2, 0, 1):
+        status, ready = a_look(status, 5, answering, 2)
+        seen.append((*ready, status["readyGeneration"]))
+    assert seen == [("Running", 5, 5), ("Starting", 5, 5), ("PartlyReady", 5, 5)]
+    assert a_look(status, 6, 1, 2)[1] == ("PartlyReady", 5)
+    refused = rejected(a_subject(previous=status, generation=6), WRONG, NOW)
+    assert refused["readyGeneration"] == 5
+
+
+def test_a_status_without_the_generation_has_it_in_a_true_ready():
+    """Operators before this one wrote Ready alone."""
+    status, _ = a_look(None, 5, 2, 2)
+    earlier = {key: value for key, value in status.items() if key != "readyGeneration"}
+    assert a_look(earlier, 5, 1, 2)[1] == ("PartlyReady", 5)
+    assert a_look(earlier, 6, 2, 3)[1] == ("PartlyReady", 5)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +98,7 @@ def test_a_scale_is_in_force_when_all_replicas_answer():
     ids=["refused", "refused, its objects unknown", "its model is not found"],
 )
 def test_a_refused_spec_never_becomes_ready(status_of):
-    """What serves is the spec before, and stays Ready as such; the same spec refused later stays what it was."""
+    """Ready speaks of the spec before, which serves on; the same spec refused later stays what it was."""
     before = observe(a_subject(), serving(1), THEN)
     for generation in (2, 3):
         before = status_of(a_subject(previous=before, generation=generation))

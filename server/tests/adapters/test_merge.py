@@ -177,6 +177,15 @@ def test_what_cannot_be_merged(tmp_path: Path, disk, tensors: dict[str, np.ndarr
     assert said in str(raised.value)
 
 
+def test_a_base_with_a_broken_index_is_refused_in_its_words(tmp_path: Path, disk) -> None:
+    """The weights are there; the refusal names the index."""
+    base = disk.base(tmp_path / "base", {"q.weight": disk.numbers(3, 4)})
+    (base / merge.INDEX).write_text("{")
+    adapter = disk.adapter(tmp_path / "adapter")
+    with pytest.raises(ModelError, match=r"base model .* has weights that cannot be read: model\.safetensors\.index"):
+        merge.open_checkpoint(planned(base, adapter, tmp_path))
+
+
 def test_whole_numbers_are_no_weights(tmp_path: Path, disk) -> None:
     """A quantized tensor takes no sum."""
     base = disk.base(tmp_path / "base", {"model.q.weight": np.ones((3, 4))}, dtype="I64")

@@ -116,6 +116,18 @@ def test_a_config_of_the_base_beside_an_adapter_changes_nothing(tmp_path: Path, 
     assert look(here)[1] == str(there)
 
 
+def test_files_without_weights_make_an_adapter_no_model(tmp_path: Path, disk) -> None:
+    """An empty file, a link that leads nowhere, a folder of such a name, and a trainer's *.pt."""
+    there = disk.base(tmp_path / "base", {"q.weight": disk.numbers(3, 4)})
+    here = disk.adapter(tmp_path / "adapter", base_model_name_or_path=str(there))
+    (here / "model.safetensors").touch()
+    (here / "gone.safetensors").symlink_to(tmp_path / "nowhere")
+    (here / "x.bin").mkdir()
+    (here / "state.pt").write_bytes(b"1")
+    adapters, where = look(here)
+    assert (where, adapters.own is not None) == (str(there), True)
+
+
 def test_an_adapter_among_a_models_weights_is_reported(model: Path, disk) -> None:
     """It cannot be served from there: the engine would take its weights for the model's."""
     disk.adapter(model / "x")

@@ -293,6 +293,9 @@ def test_drafts_beside_lookahead_are_greedy():
         launch(("--use-lookahead", "--speculative-config", drawn), drafted_by(EAGLE))
 
 
+INDEX = "model.safetensors.index.json"
+
+
 def head(place: Path, config: dict[str, object], *, weights: bool = True) -> Path:
     place.mkdir()
     (place / "config.json").write_text(json.dumps(config))
@@ -320,7 +323,14 @@ def test_a_directory_of_torchs_older_format_is_no_complete_model(tmp_path):
     ("make", "words"),
     [
         (lambda place: place, "model directory {} is not there; mount the model, or name its directory"),
-        (lambda place: head(place, {}, weights=False), "{} cannot draft: it has no weights (*.safetensors, *.bin)"),
+        (
+            lambda place: head(place, {}, weights=False),
+            "it has no weights (*.safetensors, *.bin, *.pt)",
+        ),
+        (
+            lambda place: (head(place, {}) / INDEX).write_text("{"),
+            f"{{}} cannot draft: it has weights that cannot be read: {INDEX}",
+        ),
         (lambda place: (place.mkdir(), (place / "x").touch()), "{} has no config.json; it has: x"),
         (lambda place: (place.mkdir(), (place / "config.json").write_text("[")), "{}/config.json is broken"),
     ],

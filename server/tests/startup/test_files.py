@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from windlass.startup.files import WeightFile, find
+from windlass.startup.files import WeightFile, find, missing
 from windlass_sizing.files.weight_files import SAFETENSORS, transformers_files
 
 
@@ -16,6 +16,9 @@ def test_find_reads_index_and_sizes(tmp_path: Path) -> None:
     assert find(tmp_path) == (WeightFile(tmp_path / "b.safetensors", 5),)
     index.write_text("{")
     assert find(tmp_path) == ()
+    assert missing(tmp_path).startswith(f"has weights that cannot be read: {SAFETENSORS.index} has no")
+    index.write_text(json.dumps({"weight_map": {"w": "empty.safetensors"}}))
+    assert missing(tmp_path) == "has weight files that are empty or missing: empty.safetensors; copy them again"
     assert find(tmp_path / "nope") == ()
 
 

@@ -227,6 +227,14 @@ class LLMServiceStatus(ApiModel):
         description="servedGeneration is the spec's generation that the pods are of: lower than observedGeneration "
         "while a change is refused or not planned yet.",
     )
+    ready_generation: int | None = Field(
+        None,
+        ge=0,
+        le=GENERATION_MAX,
+        json_schema_extra=INT64,
+        description="readyGeneration is the last generation whose replicas all answered; it stays while they end and "
+        "return, and a True Ready speaks of it.",
+    )
     conditions: list[Condition] = Field(
         default_factory=list,
         max_length=16,

@@ -183,12 +183,12 @@ def does_not_fit(facts: ModelFacts, every: list[Option]) -> Refusal:
     """The model is larger than the largest placement."""
     best = max(every, key=lambda option: option.cost)
     remedies = advice.advise(facts, best.serving, best.card)
-    told = "; ".join(words.figures(facts, best.need, best.serving))
+    figures = "; ".join(words.figures(facts, best.need, best.serving))
     if best.fits:
         overrule = f"set spec.resources.gpus to {best.gpus} to overrule it"
-        told = f"{words.rule_of_thumb(best.seed_gib)}; {overrule}; {told}"
+        figures = f"{words.rule_of_thumb(best.seed_gib)}; {overrule}; {figures}"
     return Refusal(
         "DoesNotFit",
-        f"the model does not fit the largest placement, {best.sentence()}: {told}",
+        f"the model does not fit the largest placement, {best.sentence()}: {figures}",
         "in this order: " + "; ".join(remedies),
     )

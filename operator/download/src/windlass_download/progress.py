@@ -68,7 +68,7 @@ class Progress:
             if self._others is not None:
                 return dict(self._others)
             speed = self._speed()
-            told: dict[str, Any] = {
+            facts: dict[str, Any] = {
                 "bytesDone": min(max(self._done, 0), self._total),
                 "bytesTotal": self._total,
                 "bytesPerSecond": speed,
@@ -77,8 +77,8 @@ class Progress:
                 "file": self._file,
             }
             if speed and self._total:
-                told["remainingSeconds"] = math.ceil(max(0, self._total - self._done) / speed)
-            return {**told, "trouble": self._trouble} if self._trouble else told
+                facts["remainingSeconds"] = math.ceil(max(0, self._total - self._done) / speed)
+            return {**facts, "trouble": self._trouble} if self._trouble else facts
 
     def facts(self) -> dict[str, Any]:
         """The answer of the facts port."""
@@ -86,12 +86,12 @@ class Progress:
 
     def line(self) -> str:
         """The moment on one ASCII line."""
-        told = self.snapshot()
+        facts = self.snapshot()
         before = "another download of this target is under way: " if self._others is not None else ""
-        why = f" ({printable(text)})" if isinstance(text := told.get("trouble"), str) else ""
-        if not isinstance(told.get("bytesTotal"), int) or not told["bytesTotal"]:
+        why = f" ({printable(text)})" if isinstance(text := facts.get("trouble"), str) else ""
+        if not isinstance(facts.get("bytesTotal"), int) or not facts["bytesTotal"]:
             return f"download: {before}{'it begins' if before else 'the hub is asked for its files'}{why}"
-        return f"download: {before}{sentence(told)}{why}"
+        return f"download: {before}{sentence(facts)}{why}"
 
     def _speed(self) -> int:
         """Bytes per second over the last half minute; the lock is held."""
@@ -103,14 +103,14 @@ class Progress:
         return int((self._fetched - before) / (now - since)) if now > since else 0
 
 
-def sentence(told: Mapping[str, Any]) -> str:
+def sentence(facts: Mapping[str, Any]) -> str:
     """`1.2 GiB of 14.2 GiB (8 %), 85.3 MiB/s, 2 min 35 s left, 3 of 11 files`, as far as it is known."""
-    done, total = _count(told, "bytesDone"), _count(told, "bytesTotal")
+    done, total = _count(facts, "bytesDone"), _count(facts, "bytesTotal")
     words = [f"{size(done)} of {size(total)} ({100 * done // total if total else 0} %)"]
-    words.append(f"{size(_count(told, 'bytesPerSecond'))}/s")
-    if isinstance(told.get("remainingSeconds"), int):
-        words.append(f"{duration(_count(told, 'remainingSeconds'))} left")
-    words.append(f"{_count(told, 'filesDone')} of {_count(told, 'filesTotal')} files")
+    words.append(f"{size(_count(facts, 'bytesPerSecond'))}/s")
+    if isinstance(facts.get("remainingSeconds"), int):
+        words.append(f"{duration(_count(facts, 'remainingSeconds'))} left")
+    words.append(f"{_count(facts, 'filesDone')} of {_count(facts, 'filesTotal')} files")
     return ", ".join(words)
 
 
@@ -128,8 +128,8 @@ def duration(seconds: int) -> str:
     return f"{rest // 60} min {rest % 60} s" if rest >= 60 else f"{rest} s"
 
 
-def _count(told: Mapping[str, Any], key: str) -> int:
-    value = told.get(key)
+def _count(facts: Mapping[str, Any], key: str) -> int:
+    value = facts.get(key)
     return min(value, COUNT_MAX) if isinstance(value, int) and value >= 0 else 0
 
 

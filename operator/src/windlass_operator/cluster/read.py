@@ -37,7 +37,7 @@ EVENT_OBJECTS_MAX = 4  # pods of one service fail alike; a few tell it all
 async def read_children(
     cluster: Cluster, namespace: str, name: str, uid: str, download: Mapping[str, str] | None = None, now: str = ""
 ) -> Children:
-    """What the service's name stands for, whoever made it; the rest by our label. `download` labels a shared Job.
+    """Read the objects of the service's name by any maker, and others by our label. `download` labels a shared Job.
 
     `now` (RFC 3339) tells which start has taken longer than its probe allows; empty: none is known.
     """

@@ -40,6 +40,7 @@ from windlass_operator.status.conditions import Verdict
 from windlass_operator.status.download import FINISHED_ANNOTATION, RESULT_ANNOTATION, Download, State
 from windlass_operator.status.jobs import held_open
 
+NO_ANSWER = "no answer from the hub"  # how the download Job begins its words for a hub that cannot be reached
 RECREATE_S = 1.0  # between deleting a Job and making it anew
 
 
@@ -88,7 +89,8 @@ async def advance(
         await applier.create(_job(sharers, settings))
     if job is None or job.is_leaving:
         return _stage_of(downloads.WAITING, None)
-    state = downloads.read(job, children.download_pods, children.events)
+    mine = owned_by(children.download_pods, job.uid)
+    state = downloads.read(job, mine, children.events)
     wait_s = downloads.retry_in_s(state, ask.failing_since, ask.now) if state.state is State.FAILED else None
     if wait_s == 0:
         await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
@@ -98,9 +100,9 @@ async def advance(
         if not is_placed_as(job.metadata.annotations, rendered):  # its pod cannot start, and never changes
             await cluster.delete(Jobs, ask.service.metadata.namespace, job.name)
             return _stage_of(state, None, RECREATE_S)
-    await _keep(cluster, ask.service, job, state, ends=held_open(children.download_pods, DOWNLOAD))
+    await _keep(cluster, ask.service, job, state, ends=held_open(mine, DOWNLOAD))
     running = state.state is State.RUNNING
-    facts = await first_answer(http, owned_by(children.download_pods, job.uid)) if running else None
+    facts = await first_answer(http, mine) if running else None
     return _stage_of(state, facts, wait_s)
 
 
@@ -182,8 +184,14 @@ def _stage_of(state: Download, facts: object, again_in_s: float | None = None) -
         done = downloads.finished(parsed(state.text)["download"])
         return DownloadStage(True, Verdict(c.FALSE, "Downloaded", state.message), done or None)
     if state.state is State.RUNNING:
-        counts, trouble = downloads.progress(facts), downloads.trouble(facts)
-        why = reasons.explain("HubUnreachable", f"{trouble}; tried again") if trouble else state.message
-        words = "; ".join(one for one in (downloads.line(counts), why) if one)
+        counts = downloads.progress(facts)
+        words = "; ".join(one for one in (downloads.line(counts), _why(facts) or state.message) if one)
         return DownloadStage(False, c.yes("Downloading", words), counts or None)
     return DownloadStage(False, c.no(state.reason, state.message), None, again_in_s)
+
+
+def _why(facts: object) -> str:
+    """The trouble of this moment; a hub that answers nothing at all has the remedy for the way to it."""
+    trouble = downloads.trouble(facts)
+    again = f"{trouble}; tried again" if trouble else ""
+    return reasons.explain("HubUnreachable", again) if trouble.startswith(NO_ANSWER) else again

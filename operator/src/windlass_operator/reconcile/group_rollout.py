@@ -14,8 +14,6 @@ from windlass_operator.records.base import owned_by
 from windlass_operator.records.pods import Pod
 from windlass_operator.records.workloads import StatefulSet
 
-REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet's pods
-
 
 @dataclass(frozen=True, slots=True)
 class Replica:
@@ -31,11 +29,8 @@ class Replica:
 
     @property
     def old(self) -> tuple[Pod, ...]:
-        """Pods of an earlier template; none while Kubernetes has not looked at the present one yet."""
-        revision = self.live.status.update_revision
-        if not revision or self.live.is_behind:
-            return ()
-        return tuple(pod for pod in self.pods if pod.label(REVISION_LABEL) != revision)
+        """Pods of an earlier template."""
+        return tuple(filter(self.live.is_earlier, self.pods))
 
 
 def to_end(sets: Iterable[StatefulSet], pods: Iterable[Pod]) -> tuple[Pod, ...]:

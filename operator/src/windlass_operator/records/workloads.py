@@ -8,6 +8,9 @@ import msgspec
 from windlass_api.crd.pods import NODES_MAX
 
 from windlass_operator.records.base import Condition, Count, Generation, Part, Record, condition
+from windlass_operator.records.pods import Pod
+
+REVISION_LABEL = "controller-revision-hash"  # Kubernetes' own, of a StatefulSet's pods
 
 
 class WorkloadSpec(Part, frozen=True):
@@ -53,8 +56,13 @@ class StatefulSet(Workload, frozen=True):
 
     @property
     def members(self) -> int:
-        """How many pods the replica has. Whoever may write or scale the object may ask for more than a plan can."""
+        """Pods of the replica, at most as many as a plan can have: others than the operator may scale the object."""
         return min(self.spec.replicas, NODES_MAX)
+
+    def is_earlier(self, pod: Pod) -> bool:
+        """Whether its pod is of an earlier template; False while Kubernetes has not looked at the present one yet."""
+        revision = self.status.update_revision
+        return bool(revision) and not self.is_behind and pod.label(REVISION_LABEL) != revision
 
 
 class JobSpec(Part, frozen=True):

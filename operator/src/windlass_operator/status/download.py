@@ -95,18 +95,18 @@ def parse(text: str, finished_at: str) -> Download:
 
 def progress(facts: object) -> dict[str, int]:
     """`.status.download` out of the facts that the pod sent; empty while it knows no size. The pod may say anything."""
-    told = _told(facts)
-    counts = {key: _count(told.get(key), COUNT_MAX) for key in COUNTS}
+    known = _download_facts(facts)
+    counts = {key: _count(known.get(key), COUNT_MAX) for key in COUNTS}
     if not counts["bytesTotal"]:
         return {}
     counts["bytesDone"] = min(counts["bytesDone"], counts["bytesTotal"])
-    remaining = told.get(REMAINING)
+    remaining = known.get(REMAINING)
     return {**counts, REMAINING: _count(remaining, REMAINING_MAX)} if isinstance(remaining, int) else counts
 
 
 def trouble(facts: object) -> str:
     """Why the hub gives nothing at this moment, by the facts that the pod sent; empty while it does."""
-    text = told.get("trouble") if (told := _told(facts)) else None
+    text = _download_facts(facts).get("trouble")
     return cut(text) if isinstance(text, str) else ""
 
 
@@ -142,10 +142,10 @@ def _summary(done: Mapping[str, Any]) -> str:
     return f"{name}{f' at {commit[:12]}' if commit else ''}: {_count(done.get('files'), 10**6)} files, {size:.2f} GiB"
 
 
-def _told(facts: object) -> Mapping[str, Any]:
+def _download_facts(facts: object) -> Mapping[str, Any]:
     """The download's part of a pod's facts; empty where they are not ours."""
-    told = facts.get("download") if isinstance(facts, Mapping) and facts.get("version") == 1 else None
-    return told if isinstance(told, Mapping) else {}
+    known = facts.get("download") if isinstance(facts, Mapping) and facts.get("version") == 1 else None
+    return known if isinstance(known, Mapping) else {}
 
 
 def _trying_again(why: str) -> Download:

@@ -19,7 +19,7 @@ from windlass_base.untrusted_json import parsed
 
 from windlass_operator.records.base import Record, living
 from windlass_operator.records.pods import ContainerStatus, Pod
-from windlass_operator.records.workloads import Deployment, StatefulSet
+from windlass_operator.records.workloads import REVISION_LABEL, Deployment, StatefulSet
 from windlass_operator.status import reasons
 from windlass_operator.status.children import Children
 from windlass_operator.status.failure import Failure
@@ -31,7 +31,7 @@ RETRY_ANNOTATION = "serving.windlass.dev/retry"
 RESTARTS_MAX = 2  # of a cause that is sure to come again
 COUNT_MAX = 2**31
 LOOP_RUN_S = 3600.0  # a server that ran for longer than this before it ended is in no loop
-TEMPLATE_LABEL, REVISION_LABEL = "pod-template-hash", "controller-revision-hash"
+TEMPLATE_LABEL = "pod-template-hash"  # Kubernetes' own, of a Deployment's pods
 NOT_A_CHANGE = ("replicas", "suspend")  # parts of the spec that mend nothing
 
 

@@ -58,18 +58,20 @@ def observe(subject: Subject, seen: Seen, now: str) -> dict[str, Any]:
     """The new status; `now` is RFC 3339."""
     failure, count = failure_of(subject, seen, now), replicas.count(seen.children)
     verdicts = _verdicts(subject, seen, failure, now)
-    told = failure or _inspect_failure(seen.inspection) or last_crash(seen.children.pods)
+    shown = failure or _inspect_failure(seen.inspection) or last_crash(seen.children.pods)
     plan, served = _plan(subject, seen), subject.generation if seen.plan else served_generation(subject)
+    ready = _ready_generation(subject, served, seen.children)
     status: dict[str, Any] = {
         "observedGeneration": subject.generation,
         "servedGeneration": served,
-        "conditions": _conditions(subject, verdicts, now, attained=_attained(subject, served, seen.children)),
+        "readyGeneration": ready or None,
+        "conditions": _conditions(subject, verdicts, now, ready),
         "plan": plan,
         "inForce": _in_force(subject, plan, seen.children, held=seen.held is not None),
         "download": seen.download,
         "startup": pod_facts.startup(seen.facts) or subject.previous.get("startup"),
         "prefixCache": _prefix_cache(subject, seen, settled=verdicts[c.PROGRESSING].reason == "Settled"),
-        "failure": told.to_status() if told else _remembered_failure(subject, seen, verdicts),
+        "failure": shown.to_status() if shown else _remembered_failure(subject, seen, verdicts),
         **_counts(subject, count),
         "selector": seen.selector,
         "addresses": _addresses(subject, seen),
@@ -103,11 +105,13 @@ def rejected(
     if children is not None and (verdict := _workload(subject, children, before, now)):
         verdicts[c.WORKLOAD_READY] = verdict
     served = served_generation(subject)
-    merged = _conditions(subject, {**kept, **verdicts}, now, attained=_attained(subject, served, children))
+    ready = _ready_generation(subject, served, children)
+    merged = _conditions(subject, {**kept, **verdicts}, now, ready)
     return {
         **figures,
         "observedGeneration": subject.generation,
         **({"servedGeneration": served} if served is not None else {}),
+        **({"readyGeneration": ready} if ready else {}),
         "conditions": merged,
     }
 
@@ -145,35 +149,37 @@ def _counts(subject: Subject, count: Replicas) -> dict[str, Any]:
     }
 
 
-def _conditions(subject: Subject, verdicts: Mapping[str, Verdict], now: str, *, attained: bool) -> list[dict[str, Any]]:
-    """The conditions; a True Ready of an earlier spec keeps the generation that it speaks of."""
+def _conditions(subject: Subject, verdicts: Mapping[str, Verdict], now: str, ready: int) -> list[dict[str, Any]]:
+    """The conditions; a True Ready speaks of the `ready` generation, the last one whose replicas all answered."""
     rows = c.merge(subject.previous_conditions, _cut(verdicts), subject.generation, now)
-    if attained:
-        return rows
-    earlier = max(0, min(_ready_generation(subject), subject.generation - 1))
     return [
-        {**row, "observedGeneration": earlier} if (row["type"], row["status"]) == (c.READY, c.TRUE) else row
+        {**row, "observedGeneration": ready} if (row["type"], row["status"]) == (c.READY, c.TRUE) else row
         for row in rows
     ]
 
 
-def _ready_generation(subject: Subject) -> int:
-    """The generation that the last Ready spoke of while True; else the present one."""
-    row = c.find(subject.previous_conditions, c.READY) or {}
-    known = row.get("observedGeneration")
-    return known if row.get("status") == c.TRUE and isinstance(known, int) else subject.generation
+def _ready_generation(subject: Subject, served: int | None, children: Children | None) -> int:
+    """The last generation whose replicas all answered, also where one ended since; 0 before there is one."""
+    known, present = _known_ready_generation(subject), subject.generation
+    if served == present and (known == present or _all_answer(subject, children)):
+        return present
+    return max(0, min(known, present - 1))
 
 
-def _attained(subject: Subject, served: int | None, children: Children | None) -> bool:
-    """Whether all replicas of the present spec answer, or did: one that ends later makes it no earlier spec's."""
-    if served != subject.generation:
-        return False
-    before = c.find(subject.previous_conditions, c.READY) or {}
-    if before.get("status") == c.TRUE and before.get("observedGeneration") == subject.generation:
-        return True
+def _all_answer(subject: Subject, children: Children | None) -> bool:
+    """Whether all replicas answer, and none is of an earlier revision."""
     if children is None or replicas.rolling(children):
         return False
     return replicas.count(children).ready >= subject.wanted
+
+
+def _known_ready_generation(subject: Subject) -> int:
+    """The number that the last status has; an operator that does not write it leaves it in a True Ready alone."""
+    known = subject.previous.get("readyGeneration")
+    if known is None:
+        row = c.find(subject.previous_conditions, c.READY) or {}
+        known = row.get("observedGeneration") if row.get("status") == c.TRUE else None
+    return known if isinstance(known, int) else 0
 
 
 def _in_force(
@@ -262,7 +268,7 @@ def _inspect_failure(inspection: Inspection) -> Failure | None:
 
 
 def _remembered_failure(subject: Subject, seen: Seen, verdicts: Mapping[str, Verdict]) -> Mapping[str, Any] | None:
-    """While a failed inspection runs again its failure stays, as its condition does."""
+    """Keep the failure of a failed inspection that runs again, as its condition is kept."""
     running_again = seen.inspection.state is State.RUNNING and verdicts[c.MODEL_READY].status == c.FALSE
     return subject.previous.get("failure") if running_again else None
 

@@ -83,7 +83,7 @@ def rolling(children: Children) -> bool:
 
 
 def _old(deployment: Deployment | None) -> int:
-    """Until the controller has looked at a change, its counts are of the revision before."""
+    """Count pods of an earlier revision; none until the controller has looked at the change."""
     if deployment is None or deployment.is_behind:
         return 0
     return max(0, deployment.status.replicas - deployment.status.updated_replicas)
@@ -91,6 +91,4 @@ def _old(deployment: Deployment | None) -> int:
 
 def _is_old(group: StatefulSet, children: Children) -> bool:
     """Whether a pod of the group is of an earlier revision."""
-    pods = owned_by(children.pods, group.uid)
-    wanted = ("", group.status.update_revision)
-    return not group.is_behind and any(pod.label("controller-revision-hash") not in wanted for pod in pods)
+    return any(map(group.is_earlier, owned_by(children.pods, group.uid)))

@@ -119,7 +119,7 @@ def _claims(pod: Pod, words: str) -> str:
 
 
 def _requests(pod: Pod, words: str) -> str:
-    """What the pod asks for of the resources that nodes are short of."""
+    """Requests of the pod for the resources that nodes are short of."""
     short = SHORT.findall(words)
     asked: dict[str, Quantity] = {}
     for row in pod.spec.containers:

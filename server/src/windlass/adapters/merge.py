@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, INDEXES, adapter_file
+from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, INDEXES, adapter_file, transformers_files
 from windlass_sizing.model import lora_config as config
 
 from windlass.adapters import read, source, tensor_file
@@ -23,6 +23,7 @@ from windlass.adapters.names import HEADS, Change, match
 from windlass.adapters.source import Source
 from windlass.adapters.tensor_file import Tensor
 from windlass.errors import ModelError
+from windlass.startup import files
 
 INDEX = "model.safetensors.index.json"
 COPY_BYTES = 16 * 1024**2
@@ -72,7 +73,7 @@ def open_checkpoint(plan: Merge) -> Checkpoint:
     base, directory = Path(plan.base), Path(plan.adapter.path)
     sources = tuple(source.opened(base / shard.name) for shard in plan.shards)
     if not sources:
-        raise ModelError(f"base model {base} has no weights; copy it again")
+        raise ModelError(f"base model {base} {files.missing(base, transformers_files)}")
     file = adapter_file(directory)
     if file is None:
         raise ModelError(f"adapter {directory} has no weights any more; copy it again")

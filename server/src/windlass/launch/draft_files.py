@@ -32,8 +32,7 @@ def look(path: str, served: str) -> DraftFiles:
         return DraftFiles(path, served, problem=f"what drafts cannot be read: {error}")
     weights = files.find(directory)
     if not weights:
-        problem = f"{path} cannot draft: it has no weights (*.safetensors, *.bin) beside config.json; copy them there"
-        return DraftFiles(path, served, problem=problem)
+        return DraftFiles(path, served, problem=f"{path} cannot draft: it {files.missing(directory)}")
     names = tensor_names(file.path for file in weights)
     return DraftFiles(
         path,

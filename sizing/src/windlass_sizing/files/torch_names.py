@@ -106,7 +106,7 @@ def _must_be_plain(name: str, argument: object) -> None:
 
 
 def _taken(stack: list[object], before: Sequence[object]) -> list[object]:
-    """What an opcode takes off the stack, without the mark; IndexError where there is too little."""
+    """Take an opcode's values off the stack, without the mark; IndexError where there is too little."""
     taken, counted = list[object](), len(before)
     if pickletools.markobject in before:
         while (value := stack.pop()) is not pickletools.markobject:
@@ -117,7 +117,7 @@ def _taken(stack: list[object], before: Sequence[object]) -> list[object]:
 
 
 def _left(code: pickletools.OpcodeInfo, argument: object, taken: list[Any], *, is_outermost: bool) -> list[object]:
-    """What an opcode puts onto the stack: a text, the mark, the outermost mapping, a blank for all others."""
+    """Values that an opcode puts onto the stack: a text, the mark, the outermost mapping, a blank for all others."""
     if code.name in TEXTS:
         return [argument]
     if code.name == "MARK":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -77,8 +78,18 @@ def transformers_files(directory: Path) -> list[str]:
 
 
 def has_weights(place: Path) -> bool:
-    """Whether a model's own weights lie there; an adapter's are none."""
-    return any(form.holds(name) for name in names_in(place) for form in FORMS)
+    """Whether a model's own weights lie there: files with content, and *.pt only beside config.json."""
+    names = names_in(place)
+    forms = [form for form in FORMS if form.suffix != ".pt" or "config.json" in names]
+    return any(_has_content(place / name) for name in names if any(form.holds(name) for form in forms))
+
+
+def _has_content(path: Path) -> bool:
+    """Whether it is a regular file that is not empty; a link that leads nowhere is none."""
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _chosen(directory: Path, there: Collection[str]) -> list[str]:
@@ -96,20 +107,25 @@ def _chosen(directory: Path, there: Collection[str]) -> list[str]:
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
-    """Digits count as numbers: shard 10 comes after shard 9, as the engine sorts them."""
+    """Count digits as numbers: shard 10 comes after shard 9, as the engine sorts them."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,9})", name)]
 
 
 def hidden_mistrals(directory: Path) -> str:
-    """A file of Mistral's form in a folder inside, where it decides the form and is not read; empty where none does."""
-    looked = 0
-    for folder, _, names in os.walk(directory):
-        if found := next(filter(MISTRALS.holds, names), ""):
-            place = Path(folder, found).relative_to(directory)
-            return "" if place.name == str(place) else str(place)
-        looked += len(names) + 1
-        if looked > ENTRIES_MAX:
-            break
+    """Find a file of Mistral's form in a folder inside: it decides the form and is not read; empty where none does."""
+    left, folders = ENTRIES_MAX, deque([directory])
+    while folders and left > 0:
+        folder = folders.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in islice(entries, left):
+                    left -= 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(folder / entry.name)
+                    elif MISTRALS.holds(entry.name) and not entry.is_dir():
+                        return "" if folder == directory else str(Path(entry.path).relative_to(directory))
+        except OSError:
+            continue
     return ""
 
 
@@ -119,7 +135,7 @@ def adapter_file(place: Path) -> Path | None:
 
 
 def names_in(directory: Path) -> set[str]:
-    """What lies there, up to ENTRIES_MAX names."""
+    """Names in the directory, up to ENTRIES_MAX."""
     with os.scandir(directory) as entries:
         return {entry.name for entry in islice(entries, ENTRIES_MAX)}
 

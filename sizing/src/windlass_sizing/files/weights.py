@@ -55,7 +55,7 @@ def read_weights(directory: Path) -> Weights:
     names = wanted_files(directory)
     if len(names) > FILES_MAX:
         raise CheckpointError("IndexBroken", f"the model has {len(names)} weight files; at most {FILES_MAX} are read")
-    if hidden := hidden_mistrals(directory):
+    if quantization_of(names) is None and (hidden := hidden_mistrals(directory)):
         raise CheckpointError(
             MISSING,
             f"{hidden} in a folder inside makes the engine look for Mistral's files (consolidated*.safetensors) beside "
@@ -106,10 +106,19 @@ def measure(path: Path) -> tuple[int, Counter[str]]:
     if path.suffix == ".safetensors":
         return _safetensors(path, size)
     if head.startswith(ARCHIVE):
-        with documents.opened(path) as file:
-            if not zipfile.is_zipfile(file):
-                raise _broken(path, "its end is missing")
+        _check_archive(path)
     return size, Counter()
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse an archive whose list cannot be found; Python 3.11 raises for some of them."""
+    with documents.opened(path) as file:
+        try:
+            is_whole = zipfile.is_zipfile(file)
+        except zipfile.BadZipFile:
+            is_whole = False
+    if not is_whole:
+        raise _broken(path, "its end is missing")
 
 
 def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
