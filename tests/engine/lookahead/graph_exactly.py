@@ -265,7 +265,7 @@ def main():
     speculators = Engines.__new__(Engines).prepare(), ours
     found = [case(number, speculators) for number in range(int(sys.argv[1]))]
     wrong = [one for one in found if one]
-    print(json.dumps({"wrong": wrong[:3], "replayed": Graphs.replayed}))
+    print("RESULT " + json.dumps({"wrong": wrong[:3], "replayed": Graphs.replayed}))
 
 
 if __name__ == "__main__":
