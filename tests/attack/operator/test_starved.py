@@ -13,7 +13,7 @@ import poison
 import pytest
 from real_operator import GROUP, RSS_MIB_MAX, Cluster, Process, answers, has_job, running
 from windlass_testbed.attacks import record_at_most
-from windlass_testbed.probing import probing, seconds_of
+from windlass_testbed.probing import FAILURES_MAX, probing, seconds_of
 from windlass_testbed.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.apiserver
@@ -64,7 +64,7 @@ def judged(attack: str, cluster: Cluster, namespace: str, alive: Process, health
         yield
         assert cluster.create(f"{GROUP}/namespaces/{namespace}/llmservices", poison.service("a"))
         job_s = seconds_of(lambda: wait_until(lambda: has_job(cluster, namespace), "a healthy service is looked at"))
-    assert (healthz.failed, readyz.failed) == (0, 0)
+    assert max(healthz.longest_row, readyz.longest_row) <= FAILURES_MAX, "the kubelet would act"
     peak = alive.memory_mib("VmHWM")
     healthz.record(__file__, f"{attack}: /healthz of the operator")
     readyz.record(__file__, f"{attack}: /readyz of the operator")

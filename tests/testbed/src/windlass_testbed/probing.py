@@ -15,6 +15,8 @@ PROBE_S = 1.0
 """Seconds that a probe may take during an attack."""
 EVERY_S = 0.25
 """Below the rate that the operator's ports have for an address."""
+FAILURES_MAX = 2
+"""Failures in a row that the kubelet takes before it acts: its failureThreshold is 3."""
 LEAST = 12
 """Answers before the watch ends: an attack's effect may come after its beginning."""
 
@@ -28,6 +30,8 @@ class Probe:
     longest_s: float = 0.0
     answers: int = 0
     failed: int = 0
+    in_a_row: int = 0
+    longest_row: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -39,6 +43,8 @@ class Probe:
             except OSError:
                 good = False
             self.answers, self.failed = self.answers + 1, self.failed + (not good)
+            self.in_a_row = 0 if good else self.in_a_row + 1
+            self.longest_row = max(self.longest_row, self.in_a_row)
             self.longest_s = max(self.longest_s, time.monotonic() - begun)
 
     def record(self, file: str, attack: str) -> bool:
