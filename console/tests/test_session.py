@@ -117,7 +117,7 @@ async def test_a_token_that_is_not_accepted_is_a_sentence_with_a_remedy(start, k
 
 
 @pytest.mark.parametrize("token", ["", "two words", "x" * 20_000])
-async def test_what_is_no_token_is_told_apart(start, kube, token):
+async def test_text_that_is_no_token_has_its_own_sentence(start, kube, token):
     """The API server is not asked."""
     answer = await start().post("/api/session", json={"token": token})
     assert (answer.status_code, "paste the output of kubectl create token" in answer.json()["error"]) == (422, True)

@@ -293,7 +293,7 @@ def test_what_training_leaves_beside_an_adapter_makes_it_no_model(volume):
 
 
 def test_a_pickle_of_more_than_tensors_is_refused(volume):
-    """The engine does not load it; a file that is cut off is told, and one without names is left to the engine."""
+    """The engine does not load it; a file that is cut off is refused, and one without names is left to the engine."""
     own, file = volume / "loras/sql", volume / "loras/sql/adapter_model.bin"
     (own / "adapter_model.safetensors").unlink()
     torch_archive(file, {MATRIX: datetime.date(2026, 1, 1)})

@@ -223,7 +223,7 @@ GAINS = {
 
 
 @pytest.mark.parametrize(("serving", "card", "starts"), GAINS.values(), ids=GAINS.keys())
-def test_a_plan_that_fits_is_told_of_gains_alone(serving, card, starts):
+def test_a_plan_that_fits_is_advised_gains_alone(serving, card, starts):
     """Fewer GPUs, or room where few requests of the whole context fit."""
     lines = gains(FACTS, serving, card)
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == list(starts), lines

@@ -54,11 +54,11 @@ def test_only_the_outermost_keys_are_names(tmp_path, content):
 
 
 def test_no_pickle_is_run(tmp_path):
-    """A global outside of tensors is told by its name, wherever it stands."""
+    """A global outside of tensors is named, wherever it stands."""
     made = tmp_path / "made"
     for content in ({"a.weight": Runs(made)}, Runs(made), [{"a": Runs(made)}]):
-        told = adapter_tensors(torch_archive(tmp_path / "adapter_model.bin", content))
-        assert str(told).startswith(
+        reason = adapter_tensors(torch_archive(tmp_path / "adapter_model.bin", content))
+        assert str(reason).startswith(
             "holds more than tensors (adapter_model.bin: posix.mkdir), which the engine does not"
         )
         assert tensor_names([tmp_path / "adapter_model.bin"]) is None
@@ -77,8 +77,8 @@ def test_no_pickle_is_run(tmp_path):
 )
 def test_a_pickle_that_the_engine_does_not_load_is_refused(tmp_path, content):
     """By what is not plain in it: an opcode or a global."""
-    told = adapter_tensors(torch_archive(tmp_path / "adapter_model.pt", content))
-    assert str(told).startswith("holds more than tensors (adapter_model.pt: ")
+    reason = adapter_tensors(torch_archive(tmp_path / "adapter_model.pt", content))
+    assert str(reason).startswith("holds more than tensors (adapter_model.pt: ")
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,13 @@ def test_facts_that_are_not_ours_are_none(facts):
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("text", "words"),
     [("no answer\nfrom the hub", "no answer from the hub"), (5, ""), (None, ""), ("x" * 3000, f"…{'x' * 1024}")],
     ids=["a sentence", "a number", "nothing", "a long one"],
 )
-def test_a_trouble_is_one_short_line(told, words):
+def test_a_trouble_is_one_short_line(text, words):
     """Anybody may answer on a pod's port."""
-    assert trouble({"version": 1, "download": {"trouble": told}}) == words
+    assert trouble({"version": 1, "download": {"trouble": text}}) == words
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, True, None, "5", 10**30])

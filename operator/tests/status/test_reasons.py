@@ -29,7 +29,7 @@ def test_every_word_of_a_pod_s_failure_has_a_row():
     words = {reason for table in tables for _, reason in table} | {row.reason for row in signatures.SIGNATURES}
     words |= {*kubelet.WAITING_WORDS.values(), *kubelet.POD_REASONS.values(), *kubelet.DISRUPTIONS.values()}
     words |= {*crashes.STARTED_REASONS.values(), *crashes.SAID_REASONS.values(), *crashes.EXIT_REASONS.values()}
-    words |= {*crashes.VAGUE, *requeue.LICENSE_REASONS, *scheduling.ASKED}
+    words |= {*crashes.VAGUE, *requeue.LICENSE_REASONS, *scheduling.REQUESTS}
     assert words - reasons.TABLE.keys() == set()
 
 

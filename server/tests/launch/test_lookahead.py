@@ -199,8 +199,8 @@ DRAFTED = replace(QWEN, draft=DraftFiles("/draft", QWEN.path))
 def test_a_draft_model_alone_is_captured_and_may_rest() -> None:
     """Of one GPU: by our worker, without text that is kept for later requests."""
     plan = launch(ALONE, L20, DRAFTED)
-    asked = {"method": "draft_model", "num_speculative_tokens": 3, "model": "/draft"}
-    assert speculation(plan) == {**asked, "enable_adaptive_verification": True}
+    files = {"method": "draft_model", "num_speculative_tokens": 3, "model": "/draft"}
+    assert speculation(plan) == {**files, "enable_adaptive_verification": True}
     assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
     assert (known := settings(plan)) is not None
     assert (known.has_cache, known.draft_model) == (False, "")

@@ -17,7 +17,7 @@ def gained(progress: Progress) -> None:
 
 
 @pytest.mark.parametrize("news", [begun, gained])
-def test_a_trouble_is_told_until_the_hub_gives_something(news):
+def test_a_trouble_shows_until_the_hub_gives_something(news):
     """A listing or a byte ends it."""
     progress = Progress(lambda: 0.0)
     progress.note(WORDS)
@@ -27,7 +27,7 @@ def test_a_trouble_is_told_until_the_hub_gives_something(news):
     assert "trouble" not in progress.facts()["download"]
 
 
-def test_a_trouble_between_two_parts_is_told_with_what_is_there():
+def test_a_trouble_between_two_parts_shows_beside_the_bytes():
     progress = Progress(lambda: 0.0)
     progress.begin(100, 2)
     progress.have(50, 1)
@@ -35,7 +35,7 @@ def test_a_trouble_between_two_parts_is_told_with_what_is_there():
     assert progress.line() == f"download: 50 B of 100 B (50 %), 0 B/s, 1 of 2 files ({WORDS})"
 
 
-def test_the_trouble_of_the_process_that_is_waited_for_is_told():
+def test_the_trouble_of_the_awaited_process_shows():
     """Its words come from a file on the volume, so they are made printable."""
     owner, other = Progress(lambda: 0.0), Progress(lambda: 0.0)
     owner.note(WORDS)

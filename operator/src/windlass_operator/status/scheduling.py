@@ -68,12 +68,14 @@ def unscheduled(pod: Pod, now: str, events: Iterable[Event] = ()) -> Failure | N
         return None
     words = cut(_readable(scheduled.message) or "the scheduler gave no reason")
     reason = next((reason for pattern, reason in SCHEDULER_WORDS if pattern.search(words)), "Unschedulable")
-    asked = ASKED[reason](pod, words) if reason in ASKED else ""
-    told = _of_claims(pod, events) if reason == "VolumeMissing" else ""
-    if told:
-        reason = next((reason for pattern, reason in CLAIM_WORDS if pattern.search(told)), reason)
-        words = f"{words}: {told}"
-    return Failure(reason, f"pod {pod.name} cannot be scheduled: {words}{f'; it asks for {asked}' if asked else ''}")
+    request = REQUESTS[reason](pod, words) if reason in REQUESTS else ""
+    claim = _of_claims(pod, events) if reason == "VolumeMissing" else ""
+    if claim:
+        reason = next((reason for pattern, reason in CLAIM_WORDS if pattern.search(claim)), reason)
+        words = f"{words}: {claim}"
+    return Failure(
+        reason, f"pod {pod.name} cannot be scheduled: {words}{f'; it asks for {request}' if request else ''}"
+    )
 
 
 def _readable(words: str) -> str:
@@ -131,7 +133,7 @@ def _labels(pod: Pod, _words: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(pod.spec.node_selector.items()))
 
 
-ASKED: Mapping[str, Callable[[Pod, str], str]] = {
+REQUESTS: Mapping[str, Callable[[Pod, str], str]] = {
     "VolumeMissing": _claims,
     "VolumeElsewhere": _claims,
     "InsufficientGpus": _requests,

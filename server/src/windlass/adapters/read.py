@@ -103,7 +103,7 @@ def _is_base(place: Path) -> bool:
 
 
 def _has_weights(place: Path) -> bool:
-    """False where the directory cannot be read, for that is told where the model is looked at."""
+    """Whether weights lie there; False where the directory cannot be read, which the look at the model reports."""
     try:
         return has_weights(place)
     except OSError:

@@ -122,24 +122,26 @@ def _engines_why(start: LaunchInputs) -> str:
 
 def _changed(start: LaunchInputs) -> tuple[str, ...] | None:
     """What drafts beside the cache has each request's drafts verified as far as they are worth it, too."""
-    asked = _beside(start)
-    if asked is None or _not_adaptive(start):
+    request = _beside(start)
+    if request is None or _not_adaptive(start):
         return None
-    return *asked.others, SPECULATION, json.dumps({ANY_LENGTH: True, **asked.config})
+    return *request.others, SPECULATION, json.dumps({ANY_LENGTH: True, **request.config})
 
 
 def _beside(start: LaunchInputs) -> draft_words.Requested | None:
     """What drafts beside the cache, on one GPU; None where nothing does."""
-    asked = speculation.requested(start.words)
-    if asked is None or asked.method not in drafter.BESIDE_LOOKAHEAD or start.machine.engine == "cpu":
+    request = speculation.requested(start.words)
+    if request is None or request.method not in drafter.BESIDE_LOOKAHEAD or start.machine.engine == "cpu":
         return None
-    return asked if asked.directory else None
+    return request if request.directory else None
 
 
 def _tokens(start: LaunchInputs) -> int:
     """Tokens drafted at most."""
-    asked = _beside(start) or start.on_host
-    return int(str(asked.config[draft_words.TOKENS])) if asked else start.whole(TOKENS, draft_words.LOOKAHEAD_TOKENS)
+    request = _beside(start) or start.on_host
+    return (
+        int(str(request.config[draft_words.TOKENS])) if request else start.whole(TOKENS, draft_words.LOOKAHEAD_TOKENS)
+    )
 
 
 def _fixed(start: LaunchInputs) -> tuple[str, ...]:
@@ -224,8 +226,8 @@ def _one_gpu(start: LaunchInputs) -> str | None:
 
 
 def _drawn(start: LaunchInputs) -> str | None:
-    asked = _beside(start)
-    if asked is None or asked.config.get("draft_sample_method", "greedy") == "greedy":
+    request = _beside(start)
+    if request is None or request.config.get("draft_sample_method", "greedy") == "greedy":
         return None
     return f"--{SWITCH} takes greedy drafts beside it; leave draft_sample_method out of {SPECULATION}"
 
