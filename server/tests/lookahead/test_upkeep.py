@@ -140,6 +140,17 @@ def test_it_is_written_when_idle_and_seldom_when_busy(tmp_path):
     assert written(idle=False)
 
 
+def test_the_counts_tell_requests_that_ended_from_those_that_began(tmp_path):
+    cache = LookaheadCache(SMALL)
+    upkeep = Upkeep(cache, None, tmp_path, "0")
+    for name in ("ends", "goes on"):
+        cache.begin(name, [1, 2, 3])
+    cache.finish("ends")
+    upkeep.once()
+    (found,) = [count for _, count in counts.read(tmp_path)]
+    assert (found.requests, found.requests_ended) == (2, 1)
+
+
 def test_an_engine_without_iterations_is_idle(tmp_path):
     cache = LookaheadCache(SMALL)
     store = Store(cache, tmp_path / "store", "abc", "0", Clock())

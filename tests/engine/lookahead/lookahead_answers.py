@@ -54,10 +54,10 @@ def lead(wanted, found):
 
 
 def current(url):
-    """The page of metrics, when the lookahead cache has counted as many requests as the engine; else nothing."""
+    """The page of metrics, when the lookahead cache has counted all of every request that has ended; else nothing."""
     text = httpx.get(f"{url}/metrics", timeout=60).text
     ended = sum(float(value) for value in re.findall(r"^vllm:request_success_total{.*} (\S+)$", text, re.M))
-    counted = re.search(r'^windlass_lookahead_requests_total{engine="0"} (\S+)$', text, re.M)
+    counted = re.search(r'^windlass_lookahead_requests_ended_total{engine="0"} (\S+)$', text, re.M)
     return text if counted and float(counted[1]) >= ended else ""
 
 

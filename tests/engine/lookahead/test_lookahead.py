@@ -58,7 +58,8 @@ PERSON = {
     "additionalProperties": False,
 }
 COUNTS = (
-    *("num_iters_total", "hit_iters_total", "hit_len_total", "invalid_len_total", "requests_total"),
+    *("num_iters_total", "hit_iters_total", "hit_len_total", "invalid_len_total"),
+    *("requests_total", "requests_ended_total"),
     *("hit_rate", "hit_valid_rate", "global_average_hit_len", "valid_average_hit_len", "entries", "memory_bytes"),
 )
 WRITE_TIMEOUT_S = 600

@@ -132,6 +132,11 @@ class LookaheadCache:
         return self._core.requests_seen
 
     @property
+    def requests_ended(self) -> int:
+        """Requests that ended since the start; none counts that ended after the call began."""
+        return self.requests_seen - self._core.active
+
+    @property
     def active(self) -> int:
         """Requests that have not ended."""
         return self._core.active

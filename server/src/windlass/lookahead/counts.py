@@ -13,7 +13,7 @@ from pathlib import Path
 
 from windlass_lookahead.metrics import LINE, Metrics
 
-TOTALS = ("num_iters", "hit_iters", "hit_len", "invalid_len", "requests")
+TOTALS = ("num_iters", "hit_iters", "hit_len", "invalid_len", "requests", "requests_ended")
 """Names whose figures only grow."""
 MEANINGS = {
     "num_iters": "verified iterations",
@@ -25,6 +25,7 @@ MEANINGS = {
     "valid_average_hit_len": "hit_len / hit_iters",
     "hit_valid_rate": "hit_len / drafted tokens",
     "requests": "requests that began; a total divided by it is the average request's",
+    "requests_ended": "requests that ended, whose iterations and tokens are all counted",
     "entries": "(context, next token) pairs in the shared cache",
     "memory_bytes": "memory of the shared cache and of all active requests",
 }
@@ -39,6 +40,7 @@ class Counts:
     hit_len: int = 0
     lookahead_len: int = 0
     requests: int = 0
+    requests_ended: int = 0
     entries: int = 0
     memory_bytes: int = 0
 

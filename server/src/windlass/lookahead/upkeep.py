@@ -69,6 +69,7 @@ class Upkeep:
 
 
 def _counts(cache: LookaheadCache) -> Counts:
+    ended = cache.requests_ended  # read first, so that the totals are complete for these requests
     totals = cache.metrics()
     return Counts(
         num_iters=int(totals.num_iters),
@@ -76,6 +77,7 @@ def _counts(cache: LookaheadCache) -> Counts:
         hit_len=int(totals.hit_len),
         lookahead_len=int(totals.lookahead_len),
         requests=cache.requests_seen,
+        requests_ended=ended,
         entries=cache.entries,
         memory_bytes=cache.memory_bytes,
     )
