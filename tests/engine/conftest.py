@@ -110,8 +110,8 @@ class Engine(ServingEngine):
 
     paths: Paths
     image: str
-    caches: Path
-    """Of all workers: the engine's cache for root, who runs Python, and one for the user who serves."""
+    cache: Path
+    """The engine's, of all workers' servers."""
     forks: ForkServer | None = None
 
     def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 900) -> str:
@@ -119,9 +119,8 @@ class Engine(ServingEngine):
 
         In the serving image, that is a fork of a Python that has imported the engine.
         """
-        volumes = {self.caches / "root": ENGINE_CACHE, **(mounts or {})}
         run = self.forks.run if self.forks else self._alone
-        code, out, errors = run(words, volumes, timeout_s)
+        code, out, errors = run(words, mounts or {}, timeout_s)
         if code:
             pytest.fail(f"{' '.join(words)[:200]} exited with {code}:\n{(out + errors)[-4000:]}")
         return out
@@ -135,7 +134,7 @@ class Engine(ServingEngine):
     @property
     def serving_cache(self) -> dict[Path, str]:
         """The mount of a server's cache."""
-        return {self.caches / "server": ENGINE_CACHE}
+        return {self.cache: ENGINE_CACHE}
 
     @contextmanager
     def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
@@ -225,10 +224,9 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     where = paths()
     ours = not daemon.answers(where)
     run_folder = of_all_workers(tmp_path_factory)
-    caches = run_folder / "engine-caches"
-    for user in ("root", "server"):
-        (caches / user).mkdir(parents=True, exist_ok=True)
-        (caches / user).chmod(0o777)  # the server is no root
+    cache = run_folder / "engine-cache"
+    cache.mkdir(exist_ok=True)
+    cache.chmod(0o777)  # the server is no root
     with ExitStack() as stack:
         if ours and not os.environ.get("WINDLASS_KEEP"):
             stack.callback(demo.delete, where)  # and with it a cluster that later tests made on our engine
@@ -238,7 +236,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             pytest.fail(str(error))
         forks = ForkServer(where, image, run_folder, tmp_path_factory.mktemp("answers"), ONE_THREAD)
         stack.callback(forks.end)
-        yield Engine(where, image, caches, forks)
+        yield Engine(where, image, cache, forks)
 
 
 @pytest.fixture(scope="session")

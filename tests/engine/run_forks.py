@@ -15,6 +15,7 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -34,6 +35,9 @@ FIRST = (
 """What most scripts import. Nothing of ours: one of them looks at what an import of ours changes."""
 OF_IMPORTS = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr", "TORCHDYNAMO_DISABLE": "1"}
 """Read while vLLM is imported. The image has no compiler, so torch is to compile none of its functions at first use."""
+DESCRIBED = "/opt/windlass/engine-models/modelinfos"
+KEPT = "/engine-cache"
+"""vLLM's cache of all scripts, with the image's descriptions of model classes: else each costs another Python."""
 EMPTY = ("/tmp", "/dev/shm", "/cache")
 NEW_MOUNTS, NEW_PIDS = 0x00020000, 0x20000000
 BIND, READ_ONLY, REMOUNT, RECURSIVE, PRIVATE = 4096, 1, 32, 16384, 1 << 18
@@ -60,7 +64,7 @@ def lay_out(mounts: dict[str, str]) -> None:
     mount("proc", "/proc", 0, "proc")
     for folder in EMPTY:
         mount("tmpfs", folder, 0, "tmpfs")
-    for source, target in mounts.items():
+    for source, target in {KEPT: "/cache/vllm", **mounts}.items():
         folder, _, right = target.partition(":")
         Path(folder).mkdir(parents=True, exist_ok=True)
         mount(source, folder, BIND)
@@ -134,9 +138,7 @@ def run(words: list[str]) -> int:
 
 def end(code: int) -> NoReturn:
     """End as Python does, but leave what is imported where it is: to take it apart lasts three seconds."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # it wakes the threads of pools, and waits for all
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -146,6 +148,7 @@ def end(code: int) -> NoReturn:
 os.environ |= OF_IMPORTS
 REPLIES = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
+shutil.copytree(DESCRIBED, f"{KEPT}/modelinfos")
 for module in FIRST:
     importlib.import_module(module)
 for name in OF_IMPORTS:
