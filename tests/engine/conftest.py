@@ -285,7 +285,8 @@ def short(engine: Engine) -> Iterator[str]:
 def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The demo model with an adapter, a key file, a limit of four requests, and the routes of scaling out. Its address.
 
-    KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file.
+    KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file. A CPU has no
+    memory beside its own to offload prefixes to.
     """
     folder = tmp_path_factory.mktemp("keys")
     rows = [f"  - {{name: key-{number}, key: {key}}}\n" for number, key in enumerate(KEYS)]
@@ -295,7 +296,7 @@ def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactor
     flags = (
         "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
         "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4 --enable-scale-out "
-        "--api-keys-file /keys/keys.yaml"
+        "--api-keys-file /keys/keys.yaml --enable-prefix-cache-offload"
     )
     mounts = {adapter: "/lora:ro", folder: "/keys:ro"}
     with engine.serving("windlass", "run", *flags.split(), mounts=mounts) as url:

@@ -72,14 +72,13 @@ def lay_out(mounts: dict[str, str]) -> None:
             mount(source, folder, BIND | REMOUNT | READ_ONLY)
 
 
-def begin(job: dict[str, Any]) -> bool:
-    """Fork into new namespaces; True in the script's process. The process between waits, and ends as that does."""
+def begin(job: dict[str, Any]) -> None:
+    """Fork into new namespaces, and return in the script's process. The one between waits, and ends as that does."""
     os.setsid()
     checked(LIBC.unshare(NEW_MOUNTS | NEW_PIDS), "unshare")
     if script := os.fork():
         os._exit(os.waitstatus_to_exitcode(os.waitpid(script, 0)[1]) % 256)
     lay_out(job["mounts"])
-    return True
 
 
 def redirect(job: dict[str, Any]) -> None:
