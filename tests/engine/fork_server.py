@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from windlass_testbed import daemon, serving
+from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths
 
 PROGRAM = "/repo/tests/engine/run_forks.py"
@@ -42,8 +43,9 @@ class ForkServer:
         assert process.stdout
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
-        code = int(process.stdout.readline() or "-1")
-        return code, *((self.answers / name).read_text(errors="replace") for name in ("stdout", "stderr"))
+        if not (reply := process.stdout.readline()):
+            raise BedError(f"the container of the scripts ended with {process.wait()}; what it said is above")
+        return int(reply), *((self.answers / name).read_text(errors="replace") for name in ("stdout", "stderr"))
 
     def end(self) -> None:
         """The container ends with its input."""
