@@ -17,8 +17,13 @@ TOGETHER = {
     "the server `short`": (
         *(f"tests/engine/api/test_{name}.py" for name in ("openapi_fuzz", "sampling", "module_command")),
         "tests/engine/bench/test_bench_serve.py",
+        "tests/engine/test_instruction_set.py",
     ),
-    "the server `keyed`": tuple(f"tests/engine/api/test_{name}.py" for name in ("keys", "routes", "server")),
+    "the server `keyed`": (
+        *(f"tests/engine/api/test_{name}.py" for name in ("keys", "routes", "server")),
+        "tests/engine/launch/test_prefix_offload.py",
+    ),
+    "the server `seeing`": ("tests/engine/api/test_vision.py", "tests/engine/test_traces.py"),
     "the server `busy`": ("tests/engine/api/test_load.py", "tests/engine/processes/test_hang.py"),
 }
 

@@ -100,7 +100,7 @@ def side_by_side(
 
 
 def _started(main: Main, model: str, broken: bool) -> Member:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # the engine may be imported already
     ours, theirs = context.Pipe()
     # No daemon: a keeper stands before the engine, and ends it and all that it started.
     process = context.Process(target=_kept, args=(main, theirs, model), kwargs={"broken": broken})

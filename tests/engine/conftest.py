@@ -10,19 +10,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from windlass_testbed import daemon, demo, serving
+from windlass_testbed import daemon, demo, serving, trace_receiver
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY, Paths, paths
 from windlass_testbed.waiting import wait_until
 
 from .api import own_commands
+from .fork_server import ForkServer
 from .serving_engine import START_TIMEOUT_S, ServingEngine, answers
 
 NETWORK = "windlass-engine-tests"
@@ -38,6 +39,14 @@ STALL_S = 6
 """Seconds without a step that count as a hang: above the 5 s between two judgements, so a late one is no alarm."""
 SHORT_LIMIT = 64
 """Requests at once that `short` takes: more than its tests ever send."""
+TRACES_PORT = 4318
+TRACES = {
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://127.0.0.1:{TRACES_PORT}/v1/traces",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+    "OTEL_BSP_SCHEDULE_DELAY": "200",
+    "OTEL_SERVICE_NAME": "chat",
+}
+SEEING_KEY = "sk-secret"
 MADE = "/repo/models/tiny/make.py"
 ENGINE_CACHE = "/cache/vllm"
 """vLLM keeps there what it learns of a model class, for which it starts another Python: 10 s of processor a start."""
@@ -101,25 +110,31 @@ class Engine(ServingEngine):
 
     paths: Paths
     image: str
-    caches: Path
-    """Of all workers: the engine's cache for root, who runs Python, and one for the user who serves."""
+    cache: Path
+    """The engine's, of all workers' servers."""
+    forks: ForkServer | None = None
 
     def python(self, *words: str, mounts: dict[Path, str] | None = None, timeout_s: float = 900) -> str:
-        """Run Python as root in a container without a network; return what it printed."""
-        volumes = {self.caches / "root": ENGINE_CACHE, **(mounts or {})}
-        command = serving.python_command(self.image, words, volumes, ONE_THREAD)
+        """Run Python as root in a container without a network; return what it printed.
+
+        In the serving image, that is a fork of a Python that has imported the engine.
+        """
+        run = self.forks.run if self.forks else self._alone
+        code, out, errors = run(words, mounts or {}, timeout_s)
+        if code:
+            pytest.fail(f"{' '.join(words)[:200]} exited with {code}:\n{(out + errors)[-4000:]}")
+        return out
+
+    def _alone(self, words: tuple[str, ...], mounts: dict[Path, str], timeout_s: float) -> tuple[int, str, str]:
+        command = serving.python_command(self.image, words, mounts, ONE_THREAD)
         env = os.environ | daemon.docker_env(self.paths)
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=timeout_s, check=False)
-        if done.returncode:
-            pytest.fail(
-                f"{' '.join(words)[:200]} exited with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}"
-            )
-        return done.stdout
+        return done.returncode, done.stdout, done.stderr
 
     @property
     def serving_cache(self) -> dict[Path, str]:
         """The mount of a server's cache."""
-        return {self.caches / "server": ENGINE_CACHE}
+        return {self.cache: ENGINE_CACHE}
 
     @contextmanager
     def serving(self, *words: str, mounts: dict[Path, str] | None = None, **variables: str) -> Iterator[str]:
@@ -208,17 +223,20 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return
     where = paths()
     ours = not daemon.answers(where)
-    caches = of_all_workers(tmp_path_factory) / "engine-caches"
-    for user in ("root", "server"):
-        (caches / user).mkdir(parents=True, exist_ok=True)
-        (caches / user).chmod(0o777)  # the server is no root
-    try:
-        yield Engine(where, serving.ensure(where), caches)
-    except BedError as error:
-        pytest.fail(str(error))
-    finally:
+    run_folder = of_all_workers(tmp_path_factory)
+    cache = run_folder / "engine-cache"
+    cache.mkdir(exist_ok=True)
+    cache.chmod(0o777)  # the server is no root
+    with ExitStack() as stack:
         if ours and not os.environ.get("WINDLASS_KEEP"):
-            demo.delete(where)  # and with it a cluster that later tests made on our engine
+            stack.callback(demo.delete, where)  # and with it a cluster that later tests made on our engine
+        try:
+            image = serving.ensure(where)
+        except BedError as error:
+            pytest.fail(str(error))
+        forks = ForkServer(where, image, run_folder, tmp_path_factory.mktemp("answers"), ONE_THREAD)
+        stack.callback(forks.end)
+        yield Engine(where, image, cache, forks)
 
 
 @pytest.fixture(scope="session")
@@ -267,7 +285,8 @@ def short(engine: Engine) -> Iterator[str]:
 def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The demo model with an adapter, a key file, a limit of four requests, and the routes of scaling out. Its address.
 
-    KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file.
+    KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file. A CPU has no
+    memory beside its own to offload prefixes to.
     """
     folder = tmp_path_factory.mktemp("keys")
     rows = [f"  - {{name: key-{number}, key: {key}}}\n" for number, key in enumerate(KEYS)]
@@ -277,10 +296,30 @@ def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactor
     flags = (
         "--dtype float32 --max-model-len 1024 --served-model-name demo --enable-lora --max-lora-rank 8 "
         "--lora-modules adapter=/lora/lora --limit-worker-concurrency 4 --enable-scale-out "
-        "--api-keys-file /keys/keys.yaml"
+        "--api-keys-file /keys/keys.yaml --enable-prefix-cache-offload"
     )
     mounts = {adapter: "/lora:ro", folder: "/keys:ro"}
     with engine.serving("windlass", "run", *flags.split(), mounts=mounts) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `seeing` leaves the spans that its server sends."""
+    folder = tmp_path_factory.mktemp("traces")
+    folder.chmod(0o777)  # the server is no root
+    return folder / "spans.jsonl"
+
+
+@pytest.fixture(scope="session")
+def seeing(engine: Engine, tiny: Path, spans: Path) -> Iterator[str]:
+    """A tiny random model that reads images, with a key, beside a host of images and a receiver of traces."""
+    flags = "--model /models/vision --dtype float32 --served-model-name tiny --allowed-media-domains localhost"
+    beside = f"python3 /receiver.py /out/{spans.name} {TRACES_PORT} & python3 /tests/image_host.py"
+    start = f"{beside} & exec windlass run {flags}"
+    receiver, tests = Path(trace_receiver.__file__), REPOSITORY / "tests/engine/api"
+    mounts = {tiny: "/models:ro", tests: "/tests:ro", spans.parent: "/out", receiver: "/receiver.py:ro"}
+    with engine.serving("sh", "-c", start, mounts=mounts, OPENAI_API_KEYS=SEEING_KEY, **TRACES) as url:
         yield url
 
 

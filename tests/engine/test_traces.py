@@ -1,42 +1,26 @@
 """One request is one trace, from the guard to the engine, by a receiver beside the server."""
 
 import json
-from pathlib import Path
 
 import httpx
 import pytest
 from windlass_testbed import trace_receiver
 from windlass_testbed.waiting import wait_until
 
-PORT = 4318
-RECEIVER = Path(trace_receiver.__file__)
-START = (
-    f"python3 /receiver.py /out/spans.jsonl {PORT} & exec windlass run --model /data/model --dtype float32 "
-    "--max-model-len 512 --served-model-name demo"
-)
-SETTINGS = {
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://127.0.0.1:{PORT}/v1/traces",
-    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
-    "OTEL_BSP_SCHEDULE_DELAY": "200",
-    "OTEL_SERVICE_NAME": "chat",
-    "OPENAI_API_KEYS": "sk-secret",
-}
-KEY = {"Authorization": "Bearer sk-secret"}
+from .conftest import SEEING_KEY
+
+KEY = {"Authorization": f"Bearer {SEEING_KEY}"}
 PATH = "/v1/chat/completions"
 
 
-@pytest.fixture(scope="module")
-def traced(engine, tmp_path_factory):
-    """The server's address, and the spans of a request by its id."""
-    out = tmp_path_factory.mktemp("traces")
-    out.chmod(0o777)  # the server is no root
-    mounts = {out: "/out", RECEIVER: "/receiver.py:ro"}
-    with engine.serving("sh", "-c", START, mounts=mounts, **SETTINGS) as url:
-        yield url, lambda: trace_receiver.read(out / "spans.jsonl")
+@pytest.fixture
+def traced(seeing, spans):
+    """The server's address, and the spans that have come."""
+    return seeing, lambda: trace_receiver.read(spans)
 
 
 def asked(url, **headers):
-    body = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8}
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "ignore_eos": True}
     answer = httpx.post(url + PATH, json=body, headers={**KEY, **headers}, timeout=120)
     assert answer.status_code == 200, answer.text
     return answer.headers["x-request-id"]
@@ -78,5 +62,5 @@ def test_spans_hold_no_secret(traced):
     url, read = traced
     spans_of(read, asked(url))
     text = json.dumps(read())
-    assert "sk-secret" not in text
+    assert SEEING_KEY not in text
     assert "Hello" not in text

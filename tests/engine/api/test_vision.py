@@ -5,8 +5,8 @@ import math
 
 import httpx
 import pytest
-from windlass_testbed.paths import REPOSITORY
 
+from ..conftest import SEEING_KEY
 from .image_host import CHESS, PNG, PORT
 
 DATA, OTHER = ("data:image/png;base64," + base64.b64encode(picture).decode() for picture in (PNG, CHESS))
@@ -15,16 +15,12 @@ HOST = f"http://localhost:{PORT}"
 IMAGE_TOKENS = 16
 """Patches of 14 pixels in 56 × 56."""
 TEXT = {"type": "text", "text": "What is in this picture?"}
-START = (
-    "python3 /tests/image_host.py & exec windlass run --model /models/vision --dtype float32 --served-model-name tiny "
-    "--allowed-media-domains localhost"
-)
 
 
 @pytest.fixture(scope="module")
-def http(engine, tiny):
-    mounts = {tiny: "/models:ro", REPOSITORY / "tests/engine/api": "/tests:ro"}
-    with engine.serving("sh", "-c", START, mounts=mounts) as url, httpx.Client(base_url=url, timeout=120) as found:
+def http(seeing):
+    headers = {"Authorization": f"Bearer {SEEING_KEY}"}
+    with httpx.Client(base_url=seeing, headers=headers, timeout=120) as found:
         yield found
 
 

@@ -12,7 +12,7 @@ ENGINE = "deepspeed.inference.engine.InferenceEngine"
 @pytest.fixture(scope="module")
 def result(engine):
     """What `real.py` found with these flags of the server, in the image."""
-    deepspeed = replace(engine, image=serving.ensure(engine.paths, "deepspeed"))
+    deepspeed = replace(engine, image=serving.ensure(engine.paths, "deepspeed"), forks=None)
     return partial(deepspeed.result, "/repo/deepspeed_server/tests_real/real.py", "/repo/models/demo")
 
 

@@ -2,6 +2,8 @@
 
 import httpx
 
+from ..conftest import KEYS
+
 
 def test_chunks_are_kept_by_reuse(engine):
     """vLLM's manager holds four chunks here. A whole cache without a hit closes the gate; a look for a key opens it."""
@@ -34,9 +36,8 @@ def test_one_that_is_alone_is_copied_inside_its_step(engine):
     }
 
 
-def test_the_cpu_engine_serves_without(engine):
+def test_the_cpu_engine_serves_without(engine, keyed):
     """One sentence says why; the server answers."""
-    words = ("windlass", "run", "--dtype", "float32", "--max-model-len", "512", "--enable-prefix-cache-offload")
-    with engine.serving(*words) as address:
-        assert httpx.get(f"{address}/v1/models", timeout=30).status_code == 200
-        assert "--enable-prefix-cache-offload is off for this start" in engine.output(address)
+    headers = {"Authorization": f"Bearer {KEYS[0]}"}
+    assert httpx.get(f"{keyed}/v1/models", headers=headers, timeout=30).status_code == 200
+    assert "--enable-prefix-cache-offload is off for this start" in engine.output(keyed)

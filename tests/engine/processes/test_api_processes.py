@@ -137,20 +137,16 @@ def test_the_engines_page_has_lookaheads_counts(url: str) -> None:
     assert len({found["vllm:request_success_total"] for found in pages}) == 1
 
 
-def test_running_answers_end_before_the_server(engine: Engine, keys: Path) -> None:
-    """SIGTERM: who runs gets all tokens, who comes is refused, and the container ends well."""
-    with engine.started("windlass", "run", *FLAGS.split(), mounts={keys: "/keys:ro"}) as (name, host):
-        url = f"http://{host}"
-        assert is_up(url, lambda: engine.is_running(name))
-        with ThreadPoolExecutor(SHARE) as pool, connections(url, SHARE) as clients:
-            running = [pool.submit(ask, one) for one in clients]
-            wait_until(
-                lambda: page(url)["windlass_api_requests_running"] >= SHARE or any(one.done() for one in running)
-            )
-            daemon.docker(engine.paths, "kill", "--signal", "TERM", name)
-            answers = [one.result() for one in running]
-        assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
-        assert daemon.docker(engine.paths, "wait", name).strip() == "0"
+def test_running_answers_end_before_the_server(engine: Engine, url: str) -> None:
+    """SIGTERM: who runs gets all tokens, who comes is refused, and the container ends well. The last of this server."""
+    name = engine.container(url)
+    with ThreadPoolExecutor(SHARE) as pool, connections(url, SHARE) as clients:
+        running = [pool.submit(ask, one) for one in clients]
+        wait_until(lambda: page(url)["windlass_api_requests_running"] >= SHARE or any(one.done() for one in running))
+        daemon.docker(engine.paths, "kill", "--signal", "TERM", name)
+        answers = [one.result() for one in running]
+    assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
+    assert daemon.docker(engine.paths, "wait", name).strip() == "0"
 
 
 def test_a_lost_process_ends_the_server(engine: Engine, keys: Path) -> None:

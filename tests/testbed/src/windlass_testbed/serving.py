@@ -22,15 +22,19 @@ def ensure(paths: Paths, name: str = "server-cpu") -> str:
 
 
 def python_command(
-    image: str, words: Sequence[str], mounts: Mapping[Path, str], variables: Mapping[str, str] | None = None
+    image: str,
+    words: Sequence[str],
+    mounts: Mapping[Path, str],
+    variables: Mapping[str, str] | None = None,
+    more: Sequence[str] = (),
 ) -> list[str]:
-    """The command that runs Python as root without a network, the repository read-only at /repo."""
+    """The command that runs Python as root without a network, the repository read-only at /repo; `more` is docker's."""
     volumes = {str(REPOSITORY): "/repo:ro", **{str(path): target for path, target in mounts.items()}}
     flags = ["--rm", "--network", "none", "--user", "0", "--workdir", "/tmp", "--entrypoint", "python3"]  # noqa: S108 - in the container
     flags += ["--shm-size", "1g"]  # an engine takes 160 MiB of it, and a benchmark starts several
     flags += [word for source, target in volumes.items() for word in ("--volume", f"{source}:{target}")]
     flags += [word for name, value in (variables or {}).items() for word in ("--env", f"{name}={value}")]
-    return ["/usr/bin/docker", "run", *flags, image, *words]
+    return ["/usr/bin/docker", "run", *flags, *more, image, *words]
 
 
 def python(paths: Paths, words: Sequence[str]) -> None:
