@@ -44,8 +44,8 @@ sync: ## make .venv with the locked packages
 fmt: sync ## format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 	@tools/cpp fmt
-check: sync crds charts ## format, lint, types, layers, spelling; generated files are current
-	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/python tools/wall_clock.py
+check: sync crds charts ## format, lint, rules of the house, types, layers, spelling; generated files are current
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/python -m tools.house
 	@tools/cpp check
 	@$(BIN)/mypy --cache-dir $(CHECKED)/mypy && $(BIN)/lint-imports --no-cache
 	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server console tests/testbed charts examples models
@@ -56,7 +56,8 @@ crds: sync ## write the CRD into its chart, to which crds/ is a link, from the p
 charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests console/tests/test_openapi.py sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py tests/house/test_features_page.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests console/tests/test_openapi.py sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py
+	@$(BIN)/python -m tools.house --write features-page
 list-keys: sync ## write the keys of Kubernetes' lists, as the API server of the tests publishes them
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q tests/apiserver/test_list_keys.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it

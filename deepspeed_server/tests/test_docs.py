@@ -8,13 +8,14 @@ from windlass_deepspeed.api.wire import ChatBody
 from windlass_deepspeed.cli import help_row
 from windlass_deepspeed.flags import FLAGS, Flag
 from windlass_deepspeed.templates import TEMPLATES, Template
+from windlass_testbed.cases import every_case
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "reference" / "deepspeed.md").read_text()
 IMAGES = REPOSITORY / "images" / "deepspeed"
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+@every_case("flag", FLAGS)
 def test_flags(flag: Flag) -> None:
     """A row of the page for each row of the table, word for word."""
     name, variable, default, meaning = (cell if cell != "-" else "–" for cell in help_row(flag))

@@ -2,10 +2,11 @@
 
 import pytest
 from windlass_sizing.placement.api_processes import MOST, Cores, because, choose, obstacle
+from windlass_testbed.cases import every_case
 
 
-@pytest.mark.parametrize(
-    ("streams", "cores", "number"),
+@every_case(
+    "streams, cores, number",
     [
         (1, 64, 1), (32, 64, 1), (33, 64, 2), (64, 64, 2), (96, 64, 3), (128, 64, 4), (256, 64, 4), (10**6, 64, 4),
         (128, 0, 1), (128, 1, 1), (128, 2, 1), (128, 3, 1), (128, 4, 2), (128, 5, 3), (128, 6, 4), (128, 16, 4),

@@ -16,6 +16,7 @@ from windlass_sizing.placement.parallel import divides
 from windlass_sizing.placement.words import heads_over, warnings
 from windlass_sizing.quantization.decision import decide, default_dtype, of_facts
 from windlass_sizing.quantization.question import Card
+from windlass_testbed.cases import every_case
 
 MODELS = {
     model["name"]: from_config(model["config"])
@@ -205,8 +206,8 @@ def test_twice_the_ranks_never_need_larger_cards(name, length, power):
     assert needs[0] <= needs[1] + 1e-9
 
 
-@pytest.mark.parametrize("method", ["fp8", "ifq_nf4"])
-@pytest.mark.parametrize("name", [name for name, facts in MODELS.items() if not facts.quantization])
+@every_case("method", ["fp8", "ifq_nf4"])
+@every_case("name", [name for name, facts in MODELS.items() if not facts.quantization])
 def test_a_method_saves_memory_on_every_family(name, method):
     """Fewer bytes than plain, and never fewer than the packed layers alone."""
     facts = MODELS[name]
@@ -214,9 +215,9 @@ def test_a_method_saves_memory_on_every_family(name, method):
     assert 0 < packed < plain
 
 
-@pytest.mark.parametrize("pp", [1, 2])
-@pytest.mark.parametrize("tp", [1, 2, 4])
-@pytest.mark.parametrize("length", [512, 8192, 32768])
+@every_case("pp", [1, 2])
+@every_case("tp", [1, 2, 4])
+@every_case("length", [512, 8192, 32768])
 def test_a_card_that_just_holds_the_plan_holds_one_request(tp, pp, length):
     """The plan counts the cache of one context; each card more holds the more of them, and never fewer."""
     serving = Serving(length, tp=tp, pp=pp)

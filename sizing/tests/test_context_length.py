@@ -2,10 +2,11 @@
 
 import pytest
 from windlass_sizing.model.context_length import ENGINE_DECIDES, tokens_of
+from windlass_testbed.cases import every_case
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"),
+@every_case(
+    "text, tokens",
     [
         ("8192", 8192), ("8k", 8000), ("8K", 8192), ("1m", 10**6), ("1M", 2**20), ("0", None), ("0K", None),
         ("", None), ("K", None), ("8 K", None), ("1.5K", None), ("8G", None), ("many", None),

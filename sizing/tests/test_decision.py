@@ -4,6 +4,7 @@ import pytest
 from windlass_sizing.quantization.decision import decide, default_dtype
 from windlass_sizing.quantization.methods import ACCEPTED, METHODS
 from windlass_sizing.quantization.question import CPU, About, Architecture, Card, Checkpoint
+from windlass_testbed.cases import every_case
 
 QWEN = Architecture("qwen2")
 PLAIN = (QWEN, Checkpoint())
@@ -42,8 +43,8 @@ def test_a_card_that_can_serves_the_method(name, card, asked, model, dtype):
     assert (name, dtype) == (decision.method, decision.dtype)
 
 
-@pytest.mark.parametrize(
-    ("name", "card", "dtype", "model", "sentence"),
+@every_case(
+    "name, card, dtype, model, sentence",
     [
         ("fp8", A100, "auto", PLAIN, "--quantization fp8 needs compute capability 8.9, and NVIDIA A100 has 8.0; take "
          "ifq or ifq_nf4, or leave --quantization out"),
@@ -190,8 +191,8 @@ def test_bytes_per_weight():
     assert found == {"fp8": 1 + 1 / 1024, "ifq": 1 + 1 / 1024, "ifq_nf4": 0.53125, "smoothquant": 1 + 1 / 1024}
 
 
-@pytest.mark.parametrize("card", [A100, CPU, UNKNOWN])
-@pytest.mark.parametrize("asked", [None, "none", "auto", "smoothquant"])
+@every_case("card", [A100, CPU, UNKNOWN])
+@every_case("asked", [None, "none", "auto", "smoothquant"])
 def test_smoothquants_file_alone_is_served_by_smoothquant(asked, card):
     """Nothing else reads it, so it need not be asked for."""
     decision = decide(asked, "auto", card, *ALONE)

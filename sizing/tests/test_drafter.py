@@ -28,6 +28,7 @@ from windlass_sizing.model.drafter import (
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement.formula import GIB, Serving, draft_gib, kv_gib
 from windlass_sizing.quantization.engine import ENGINE
+from windlass_testbed.cases import every_case
 
 from .test_adapters import model, seen, told
 from .test_checkpoint import CONFIG, safetensors
@@ -52,8 +53,8 @@ OLD_MEDUSA = {"medusa_num_heads": 5, "medusa_num_layers": 1, "base_model_name_or
 HEAD_NAMES = {"fc.weight", "layers.0.self_attn.q_proj.weight"}
 
 
-@pytest.mark.parametrize(
-    ("config", "names", "method"),
+@every_case(
+    "config, names, method",
     [
         (SMALL, {"model.layers.0.self_attn.q_proj.weight", "lm_head.weight"}, DRAFT_MODEL),
         (SMALL, (), DRAFT_MODEL),
@@ -91,8 +92,8 @@ def test_a_complete_model_has_the_facts_that_it_always_had():
     assert not {"drafts_by", "drafted_most", "reads_hidden", "deepest_layer"} & facts.to_dict().keys()
 
 
-@pytest.mark.parametrize(
-    ("config", "names", "wanted"),
+@every_case(
+    "config, names, wanted",
     [
         (EAGLE3_CONFIG, (), (EAGLE3, None, 4096, None)),
         ({**EAGLE3_CONFIG, "target_hidden_size": 5120}, (), (EAGLE3, None, 5120, None)),
@@ -134,8 +135,8 @@ def of(config: dict[str, object], **more: object) -> ModelFacts:
     return read({**config, **more}, Stored(HEAD_NAMES if config is ONE_LAYER else ()))
 
 
-@pytest.mark.parametrize(
-    ("draft", "method", "tokens", "words"),
+@every_case(
+    "draft, method, tokens, words",
     [
         (of(SMALL), DRAFT_MODEL, 64, None),
         (of(LLAMA), DRAFT_MODEL, 4, None),  # itself: of use in tests alone, and right
@@ -219,7 +220,7 @@ def test_the_heads_are_those_of_the_engine():
     assert named - {"Eagle2_5_VLForConditionalGeneration"} == ours
 
 
-@pytest.mark.parametrize(("method", "name"), [(method, name) for method, row in ENGINE_HEADS.items() for name in row])
+@every_case("method, name", [(method, name) for method, row in ENGINE_HEADS.items() for name in row])
 def test_a_head_that_the_engine_has_is_taken_for_its_method(method, name):
     """By its architecture alone; no rule refuses it for that."""
     head = of(MEDUSA_CONFIG if method == MEDUSA else ONE_LAYER, architectures=[name])

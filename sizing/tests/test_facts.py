@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from windlass_sizing.errors import FactsError
 from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_testbed.cases import every_case
 
 DATA = Path(__file__).parent / "data"
 MODELS = sorted(path.stem for path in DATA.glob("*.json") if path.stem != "models")
@@ -181,7 +182,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE, ids=lambda one: repr(one)[:20])
+@every_case("name, value", IMPOSSIBLE)
 def test_facts_that_no_model_can_have_are_refused_by_name(name, value):
     """They may come from anybody who can write the annotation that keeps them."""
     facts = from_config(LLAMA).to_dict()

@@ -13,6 +13,7 @@ from windlass_sizing.placement import gpus
 from windlass_sizing.placement.advice import advise, gains, one_gpu_suffices
 from windlass_sizing.placement.choice import Offer
 from windlass_sizing.placement.formula import Serving
+from windlass_testbed.cases import every_case
 
 FACTS = from_config(json.loads((Path(__file__).parent / "data" / "Qwen2.5-7B.json").read_text())["config"])
 L20_OFFER = Offer("L20", 44.99, 48, (8, 9))
@@ -70,14 +71,14 @@ SLICES = [  # name, GiB that the driver reports at least, capability
 ]
 
 
-@pytest.mark.parametrize(("label", "name"), LABELS.items(), ids=LABELS.keys())
+@every_case("label, name", LABELS.items())
 def test_a_node_label_leads_to_its_card(label, name):
     """Labels as the device plugin's feature discovery writes them."""
     found = gpus.find(label)
     assert (found.name if found else None) == name
 
 
-@pytest.mark.parametrize("card", gpus.GPUS.values(), ids=gpus.GPUS.keys())
+@every_case("card", gpus.GPUS.values(), ids=gpus.GPUS.keys())
 def test_a_card_is_found_by_its_own_name(card):
     """Every row finds itself, and the driver never reports more than the box says by much."""
     assert gpus.find(card.name) is card

@@ -11,6 +11,7 @@ from windlass_sizing.model.facts import from_config
 from windlass_sizing.model.keys import SPELLINGS
 from windlass_sizing.placement import words
 from windlass_sizing.quantization.methods import reader_of
+from windlass_testbed.cases import every_case
 
 MODELS = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 NAMES = [model["name"] for model in MODELS]
@@ -18,13 +19,13 @@ WITH_BYTES = [model for model in MODELS if "checkpoint_bytes" in model]
 CLOSE = 0.03
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@every_case("model", MODELS, ids=NAMES)
 def test_weights_are_within_three_percent(model):
     """The published model's parameters, vision and audio parts with them."""
     assert from_config(model["config"]).params == pytest.approx(model["params"], rel=CLOSE)
 
 
-@pytest.mark.parametrize("model", WITH_BYTES, ids=[model["name"] for model in WITH_BYTES])
+@every_case("model", WITH_BYTES, ids=[model["name"] for model in WITH_BYTES])
 def test_checkpoints_are_within_three_percent(model):
     """The bytes on disk, by the stored format or by the checkpoint's own quantization with its scales."""
     facts = from_config(model["config"])
@@ -32,7 +33,7 @@ def test_checkpoints_are_within_three_percent(model):
     assert counted == pytest.approx(model["checkpoint_bytes"], rel=CLOSE)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@every_case("model", MODELS, ids=NAMES)
 def test_attention_is_read_as_a_loader_reads_it(model):
     """Layers, heads, KV heads and head size with library defaults filled in."""
     facts = from_config(model["config"])
@@ -42,19 +43,19 @@ def test_attention_is_read_as_a_loader_reads_it(model):
     }
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@every_case("model", MODELS, ids=NAMES)
 def test_no_model_needs_the_fallback(model):
     """Each family is in the table: none is counted as a guess."""
     assert "is not in the table" not in from_config(model["config"]).params_how
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@every_case("model", MODELS, ids=NAMES)
 def test_facts_fit_a_termination_message(model):
     """What the inspect Job prints stays well under 4 KiB."""
     assert len(json.dumps(from_config(model["config"], weights_bytes=123456789).to_dict())) < 2048
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@every_case("model", MODELS, ids=NAMES)
 def test_no_model_is_warned_of(model):
     """Each is near, so that a warning of keys that nothing reads would be a false one."""
     assert from_config(model["config"]).unread is None

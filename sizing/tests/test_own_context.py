@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_testbed.cases import every_case
 
 ROWS = json.loads((Path(__file__).parent / "data" / "engine" / "contexts.json").read_text())
 ENGINE_DEFAULT = 2048
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+@every_case("row", ROWS, ids=[row["name"] for row in ROWS])
 def test_the_context_is_what_the_engine_derives(row):
     """Else a plan would promise a length that the server refuses, or refuse one that it serves."""
     facts = from_config(row["config"])

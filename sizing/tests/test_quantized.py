@@ -10,6 +10,7 @@ from windlass_sizing.placement.formula import GIB, Serving, kv_gib, weights_gib
 from windlass_sizing.quantization.decision import decide, of_facts
 from windlass_sizing.quantization.methods import METHODS, reader_of
 from windlass_sizing.quantization.question import Card
+from windlass_testbed.cases import every_case
 
 SIZES = {
     "hidden_size": 1024,
@@ -52,7 +53,7 @@ BITS = {
 }
 
 
-@pytest.mark.parametrize(("settings", "bits"), BITS.values(), ids=BITS.keys())
+@every_case("settings, bits", BITS.values(), ids=BITS.keys())
 def test_bits_with_their_scales(settings, bits):
     """Linear layers packed, embedding and output head in two bytes."""
     facts = from_config({**LLAMA, "quantization_config": settings})
@@ -101,7 +102,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize(("patterns", "shares_left_out"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
+@every_case("patterns, shares_left_out", LEFT_OUT.values(), ids=LEFT_OUT.keys())
 def test_what_is_left_out_is_read_by_role(patterns, shares_left_out):
     """Every way to write it down."""
     every = frozenset(range(4))
@@ -302,7 +303,7 @@ def test_online_methods_store_what_their_kernels_hold(method, size):
     assert weights_gib(from_config(LLAMA), Serving(1024, quantization=method)) == pytest.approx(size / GIB, rel=2e-3)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@every_case("method", METHODS)
 def test_real_bytes_are_never_below_the_nominal(method):
     """Scales come on top."""
     row = METHODS[method]

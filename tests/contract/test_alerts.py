@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from windlass_testbed import prometheus
+from windlass_testbed.cases import every_case
 from windlass_testbed.paths import paths
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,7 +22,7 @@ def test_each_alert_has_a_case_that_fires_and_one_that_does_not(alert: str) -> N
     assert {case.labels is not None for case in mine} == {True, False}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.alert}-{case.what}")
+@every_case("case", CASES)
 def test_a_case_is_of_an_alert_and_waits_long_enough(case: Case) -> None:
     """Earlier than the rule's `for`, nothing fires, so such a case would show nothing."""
     rule = rules()[case.alert]

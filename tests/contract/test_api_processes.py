@@ -18,6 +18,7 @@ from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
 from windlass_sizing import engine_flags
 from windlass_sizing.placement.api_processes import FLAGS_OF_ONE_PROCESS, FURTHER_GIB, STREAMS_AN_ENGINE
+from windlass_testbed.cases import every_case
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -36,7 +37,7 @@ def test_the_flags_are_the_servers() -> None:
     assert limit.default == str(STREAMS_AN_ENGINE)
 
 
-@pytest.mark.parametrize("flag", sorted(FLAGS_OF_ONE_PROCESS))
+@every_case("flag", sorted(FLAGS_OF_ONE_PROCESS))
 def test_the_pinned_engine_has_the_flag(flag: str) -> None:
     """A flag that a newer engine renames would leave several processes."""
     assert flag in engine_flags.record().takes

@@ -13,6 +13,7 @@ from windlass_download import __main__ as download_cli
 from windlass_kubectl import parser as plugin
 from windlass_license import cli as license_cli
 from windlass_operator import __main__ as operator_cli
+from windlass_testbed.cases import every_case
 
 PAGE = Path(__file__).parents[2] / "docs/reference/exit-codes.md"
 PROGRAMS = {
@@ -65,7 +66,7 @@ def test_page_is_current() -> None:
     assert page() == PAGE.read_text()
 
 
-@pytest.mark.parametrize("kind", kinds(errors.WindlassError), ids=lambda kind: kind.__name__)
+@every_case("kind", kinds(errors.WindlassError))
 def test_every_error_ends_with_a_code_of_the_table(kind: type[errors.WindlassError]) -> None:
     """An error with another code has no row, and fails here."""
     listed = {code for row in errors.EXIT_CODES for code in (row.code, row.last or row.code)}

@@ -21,6 +21,7 @@ from windlass_api.plan.model import Plan
 from windlass_lookahead import draft_model
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement import host_draft
+from windlass_testbed.cases import every_case
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -96,9 +97,9 @@ WORDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("variable", [None, "true", "on", "0"])
-@pytest.mark.parametrize("field", [None, "gpu", "cpu"])
-@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+@every_case("variable", [None, "true", "on", "0"])
+@every_case("field", [None, "gpu", "cpu"])
+@every_case("words", WORDS)
 def test_plan_and_server_read_the_switch_alike(words, field, variable):
     """Flags in each of their forms, the field and the variable: what is planned on the host drafts there."""
     speculation = {"source": {"pvc": {"claimName": "d"}}, "runsOn": field}

@@ -31,6 +31,7 @@ from windlass_sizing.placement import gpus
 from windlass_sizing.placement.formula import cpu_demand, demand
 from windlass_sizing.quantization.engine import ENGINE
 from windlass_sizing.quantization.methods import ACCEPTED, METHODS, NAMES, READERS, Kind
+from windlass_testbed.cases import every_case
 
 DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}
@@ -154,15 +155,19 @@ def test_what_is_set_aside_is_so_on_both_sides(model: str) -> None:
 REAL = {name: config for name, config in CONFIGS.items() if config.get("architectures")}
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_every_real_model_agrees(name: str) -> None:
+@pytest.mark.parametrize("card", CARDS)  # not one item, which would take minutes
+def test_every_real_model_agrees(card: str) -> None:
     """Our methods on every real configuration that sizing is tested with."""
-    facts = replace(from_config(REAL[name]), has_smoothquant_file=False)
-    cells = itertools.product((None, *NAMES), CARDS, DTYPES)
-    assert {cell: words for cell in cells if (words := _difference(*cell, facts))} == {}
+    differ = {}
+    for name, config in REAL.items():
+        facts = replace(from_config(config), has_smoothquant_file=False)
+        for method, dtype in itertools.product((None, *NAMES), DTYPES):
+            if words := _difference(method, card, dtype, facts):
+                differ[name, method, dtype] = words
+    assert differ == {}
 
 
-@pytest.mark.parametrize("method", ACCEPTED)
+@every_case("method", ACCEPTED)
 def test_an_accepted_method_is_real(method: str) -> None:
     """Admission takes the name, and some card serves it for some model."""
     assert method in ADMITTED
@@ -170,7 +175,7 @@ def test_an_accepted_method_is_real(method: str) -> None:
     assert any(isinstance(plan, Plan) for plan in plans)
 
 
-@pytest.mark.parametrize("method", [name for name in ASKED if name and name not in ACCEPTED])
+@every_case("method", [name for name in ASKED if name and name not in ACCEPTED])
 def test_any_other_name_is_refused_everywhere(method: str) -> None:
     """At admission, by the plan on every card for every model, and so, by the cells above, by the server."""
     assert method not in ADMITTED
@@ -179,7 +184,7 @@ def test_any_other_name_is_refused_everywhere(method: str) -> None:
     assert not any(isinstance(plan, Plan) for plan in plans)
 
 
-@pytest.mark.parametrize("method", ASKED)
+@every_case("method", ASKED)
 def test_deepspeed_takes_no_method(method: str | None) -> None:
     """Neither the plan nor the server; without one both serve."""
     plan = _planned(_spec(method, "L20", None, "deepspeed"), "L20", models()["plain"])

@@ -3,13 +3,13 @@
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 import yaml
 from windlass.group import leave
 from windlass.group.plan import group_plan
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass.supervisor.board import READY_PATH
+from windlass_testbed.cases import every_case
 
 GOLDEN = Path(__file__).parents[2] / "operator" / "tests" / "golden"
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=64)
@@ -25,7 +25,7 @@ def containers() -> list[tuple[str, dict]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "container"), containers(), ids=[name for name, _ in containers()])
+@every_case("name, container", containers(), ids=[name for name, _ in containers()])
 def test_golden_arguments_resolve(name: str, container: dict) -> None:
     """The flags are ours or the engine's; the plan's values come out as they went in."""
     command, *words = container["args"]
@@ -50,7 +50,7 @@ def members() -> list[tuple[str, dict, int]]:
     return found
 
 
-@pytest.mark.parametrize(("pod", "container", "index"), members())
+@every_case("pod, container, index", members())
 def test_golden_members_find_their_place(pod: str, container: dict, index: int) -> None:
     """Every member reads its place out of the variables and its pod's name, and takes the planned split."""
     _, *words = container["args"]

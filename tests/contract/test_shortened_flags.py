@@ -12,6 +12,7 @@ from windlass.launch.resolve import resolve
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.overrides import SETTINGS, Setting, engine_in_force
 from windlass_sizing import engine_flags
+from windlass_testbed.cases import every_case
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=64)
 NODE = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(8)))
@@ -56,7 +57,7 @@ def test_the_server_checks_a_beginning_as_the_whole(flag: str, short: str) -> No
     assert plans[0].value(name) == plans[1].value(name)
 
 
-@pytest.mark.parametrize("name", sorted({*BY_NAME, *NAMES}))
+@every_case("name", sorted({*BY_NAME, *NAMES}))
 def test_a_flag_of_ours_is_no_beginning_of_another(name: str) -> None:
     """Or the plan would read it as the engine's."""
     assert engine_flags.record().meant(f"--{name}") == f"--{name}"
@@ -78,7 +79,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "row"), ROWS, ids=[row.name for _, row in ROWS])
+@every_case("setting, row", ROWS, ids=[row.name for _, row in ROWS])
 def test_every_spelling_of_the_server_is_the_plans(setting: Setting, row: Flag) -> None:
     """Or it would plan another server than the one that starts."""
     assert spellings(row) <= {*setting.flags}

@@ -23,6 +23,7 @@ from windlass_api.crd.rules import VLLM_ONLY
 from windlass_api.crd.schema import crd
 from windlass_deepspeed import flags as deepspeed_flags
 from windlass_operator.errors import UserError
+from windlass_testbed.cases import every_case
 
 PIECE = "podTemplate.spec."  # below it each leaf is Kubernetes' own: it is changed to what its schema allows
 SAMPLES = ("a", "x", "/a", "A", "a.b", "v1", "Memory")
@@ -92,7 +93,7 @@ def test_every_leaf_of_the_spec_has_a_row() -> None:
     assert len(INERT) <= 5
 
 
-@pytest.mark.parametrize("path", DEEPSPEED)
+@every_case("path", DEEPSPEED)
 def test_a_changed_leaf_changes_an_object_of_deepspeed_too(path: str) -> None:
     """Whatever admission does not refuse for that family; its own parser takes the words."""
     around, value = CHANGES[path]
@@ -130,7 +131,7 @@ def test_what_deepspeed_refuses_is_what_admission_names() -> None:
     assert set(CHANGES) >= NOT_DEEPSPEED - set(objects)
 
 
-@pytest.mark.parametrize("path", CHANGES)
+@every_case("path", CHANGES)
 def test_a_changed_leaf_changes_an_object(path: str) -> None:
     """Alone, among the surroundings that it needs."""
     around, value = CHANGES[path]
@@ -156,7 +157,7 @@ def test_every_leaf_of_a_piece_of_a_pod_reaches_the_pod() -> None:
         assert pods != other, steps
 
 
-@pytest.mark.parametrize("path", VLLM)
+@every_case("path", VLLM)
 def test_every_command_line_is_one_that_the_server_takes(path: str) -> None:
     """The arguments and variables of the serving container, by the real parser."""
     around, value = CHANGES[path]

@@ -22,6 +22,7 @@ from windlass_api.plan.quantity import gib
 from windlass_sizing.model.drafter import FLAGS, Stored, read
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement.formula import demand
+from windlass_testbed.cases import every_case
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 5120, "intermediate_size": 13696,
@@ -88,7 +89,7 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@every_case("spec", SPECS.values(), ids=SPECS)
 def test_what_is_planned_starts(spec: LLMServiceSpec) -> None:
     """With the same length, split, engines, method and share, on the planned GPUs and in the planned memory."""
     plan = planned(spec)
@@ -232,7 +233,7 @@ CASES: dict[str, tuple[ModelFacts, dict[str, Any], tuple[str, ...], dict[str, st
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "parts", "args", "env"), CASES.values(), ids=CASES)
+@every_case("facts, parts, args, env", CASES.values(), ids=CASES)
 def test_what_the_server_refuses_takes_no_gpu(
     facts: ModelFacts, parts: dict[str, Any], args: tuple[str, ...], env: dict[str, str]
 ) -> None:
@@ -249,8 +250,8 @@ def test_what_the_server_refuses_takes_no_gpu(
     assert isinstance(answer, Refusal) == is_refused
 
 
-@pytest.mark.parametrize("length", [1, 2, 6, 7])
-@pytest.mark.parametrize("tokens", [None, 1, 6])
+@every_case("length", [1, 2, 6, 7])
+@every_case("tokens", [None, 1, 6])
 def test_a_context_without_room_for_a_draft_takes_no_gpu(length: int, tokens: int | None) -> None:
     """The field's length is planned, so the server gets it from a plan without lookahead."""
     plain = planned(a_spec(engine={"maxModelLen": length}))

@@ -2,11 +2,12 @@
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import pytest
 from windlass.launch.flags import FLAGS
 
-from .test_house import ROOT
+ROOT = Path(__file__).resolve().parents[2]
 
 CARD = ROOT / "benchmarks/images_on_card"
 

@@ -1,6 +1,6 @@
 """The links of a Markdown page: which there are, and which page of the site each one becomes.
 
-Pure but for `is_dir` and `is_file`. `hook.py` (the site) and `tests/house/test_docs_links.py` (the gate) call it; it
+Pure but for `is_dir` and `is_file`. `hook.py` (the site) and `tools/house/pages.py` (`make check`) call it; it
 must not import mkdocs, which the gate does not install.
 """
 

@@ -6,10 +6,11 @@ import pytest
 from windlass_api.objects.claims import claim_of
 from windlass_api.objects.inventory import CARDS_MAX, gpu_signature
 from windlass_api.objects.quantity import COUNT_MAX, whole
+from windlass_testbed.cases import every_case
 
 
-@pytest.mark.parametrize(
-    ("quantity", "count"),
+@every_case(
+    "quantity, count",
     [
         *((8, 8), ("8", 8), ("1k", 1000), ("2Ki", 2048), ("3e2", 300), ("1.5", 1), (None, 0), ("", 0), ("x", 0)),
         *(("9E", COUNT_MAX), ("-1", 0), ("9" * 5000, 0), ([], 0), ("500m", 0)),

@@ -9,6 +9,7 @@ from windlass_api.plan.args import server_args
 from windlass_api.plan.quantity import gib
 from windlass_api.plan.record import PlanRecord, recorded_plan
 from windlass_sizing.placement.api_processes import FURTHER_GIB
+from windlass_testbed.cases import every_case
 
 from .test_beside import DRAFTED
 from .test_decide import L20, QWEN_7B, a_spec, planned
@@ -25,8 +26,8 @@ def words_of(spec, plan):
     return [words[at + 1] for at, word in enumerate(words) if word == "--api-server-count"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "number"),
+@every_case(
+    "spec, number",
     [
         ({}, 1),
         (WIDE, 4),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from windlass_api.plan.contradictions import contradiction
+from windlass_testbed.cases import every_case
 
 from .test_beside import DRAFTED, MEDUSA, OWN, QWEN_7B, TWO
 from .test_decide import L20, NodeGpus, a_spec, planned, refused
@@ -156,7 +156,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "spec", "message", "remedy"), CASES.values(), ids=CASES)
+@every_case("facts, spec, message, remedy", CASES.values(), ids=CASES)
 def test_no_gpu_is_taken(facts, spec, message, remedy):
     refusal = refused(facts=facts, **spec)
     assert refusal.reason in {"DraftUnusable", "PrefixOffloadUnusable", "AdapterUnusable", "BadParallelism"}
@@ -212,7 +212,7 @@ ALLOWED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "spec"), ALLOWED.values(), ids=ALLOWED)
+@every_case("facts, spec", ALLOWED.values(), ids=ALLOWED)
 def test_what_the_server_takes_is_planned(facts, spec):
     assert planned(facts=facts, **spec).gpus == 1
 

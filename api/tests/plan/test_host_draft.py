@@ -11,6 +11,7 @@ from windlass_operator.manifests.group import GroupShape, group_objects
 from windlass_operator.reconcile.desired_state import pod_shape
 from windlass_operator.settings import Settings
 from windlass_sizing.placement.host_draft import host_draft_gib
+from windlass_testbed.cases import every_case
 
 from .test_beside import DRAFT, DRAFTED, QWEN_7B, UNKNOWN
 from .test_decide import QWEN_72B, a_spec, planned, refused
@@ -52,8 +53,8 @@ def test_requests_beyond_64_have_no_keys_on_the_host():
     assert host_draft_gib(DRAFT, 8) < host_draft_gib(DRAFT, 64) == host_draft_gib(DRAFT, 1000)
 
 
-@pytest.mark.parametrize(
-    ("more", "cpu", "threads"),
+@every_case(
+    "more, cpu, threads",
     [
         ({}, "9", 8),
         ({"engine": {**ON_CPU, "workers": 2}, "resources": {"gpus": 2}}, "18", 8),

@@ -8,6 +8,7 @@ import pytest
 from windlass_api.objects.inventory import gpu_signature, usable
 from windlass_api.plan.model import NodeGpus, Taint
 from windlass_api.plan.nodes import REQUIRED, has_labels, untolerated
+from windlass_testbed.cases import every_case
 
 from .test_decide import a_spec, planned, refused
 
@@ -89,8 +90,8 @@ BORNE = {
 }
 
 
-@pytest.mark.parametrize(("rows", "borne"), BORNE.values(), ids=BORNE.keys())
-@pytest.mark.parametrize("where", ["scheduling", "podTemplate"])
+@every_case("rows, borne", BORNE.values(), ids=BORNE.keys())
+@every_case("where", ["scheduling", "podTemplate"])
 def test_a_taint_keeps_off_what_does_not_bear_it(where, rows, borne):
     """The smaller cards are taken where they may be; the tainted node where there is no other and the spec bears it."""
     wish = (

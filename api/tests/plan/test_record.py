@@ -24,6 +24,7 @@ from windlass_api.plan.record import (
     sealed,
     unsealed,
 )
+from windlass_testbed.cases import every_case
 
 from .test_decide import QWEN_7B
 
@@ -97,7 +98,7 @@ def test_what_a_record_may_hold_the_status_may_hold():
     PlanStatus.model_validate(LARGEST.to_status())
 
 
-@pytest.mark.parametrize(
+@every_case(
     "wrong",
     [
         {"nodes": "x"},
@@ -134,7 +135,6 @@ def test_what_a_record_may_hold_the_status_may_hold():
         {"base": "a/../../x"},
         {"unknown": 1},
     ],
-    ids=lambda wrong: repr(wrong)[:40],
 )
 def test_what_no_plan_holds_is_no_plan(wrong):
     """A seal that fits proves nothing, since an editor of the annotation can make one: types and bounds count."""
@@ -153,13 +153,12 @@ def test_a_number_that_only_python_reads_is_no_plan(field, number):
     assert recorded_plan(text) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         *("", "x", "null", "7", "[]", "{}", '{"seal": null}', "[" * 100_000, '{"a":' * 480 + "{}" + "}" * 480),
         *(sealed({}), sealed({"plan": []}), sealed({"digest": "d", "plan": None}), sealed({"digest": 7, "plan": {}})),
     ],
-    ids=lambda text: text[:24],
 )
 def test_another_text_is_no_plan(text):
     assert recorded_plan(text) is None

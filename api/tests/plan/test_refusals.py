@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
+from windlass_testbed.cases import every_case
 
 from .test_decide import A10, GPTQ_7B, L20, MXFP4, NF4_FLAGS, NO_CARDS, QWEN_7B, QWEN_72B, T4, V100, planned, refused
 
@@ -142,7 +142,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("case", "reason", "words"), REFUSALS.values(), ids=REFUSALS.keys())
+@every_case("case, reason, words", REFUSALS.values(), ids=REFUSALS.keys())
 def test_a_refusal_says_what_where_and_what_to_do(case, reason, words):
     """Every reason with its sentence."""
     refusal = refused(**case)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, NodeGpus, Placement, Plan
 from windlass_sizing.placement.parallel import divides
+from windlass_testbed.cases import every_case
 
 from .test_decide import L20, QWEN_7B, QWEN_72B, a_spec, planned, refused
 
@@ -181,7 +182,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("case", "reason", "words"), CASES.values(), ids=CASES.keys())
+@every_case("case, reason, words", CASES.values(), ids=CASES.keys())
 def test_a_refusal_says_what_where_and_what_to_do(case, reason, words):
     refusal = refused(**case)
     assert (refusal.reason, words in refusal.sentence()) == (reason, True), refusal.sentence()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_base.kube import errors
 from windlass_base.kube.errors import FieldProblem, InvalidError, refusal
+from windlass_testbed.cases import every_case
 
 
 def a_status(reason: str, message: str, *causes: dict[str, str]) -> dict[str, object]:
@@ -33,7 +34,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("code", "status", "kind", "words"), ROWS.values(), ids=ROWS.keys())
+@every_case("code, status, kind, words", ROWS.values(), ids=ROWS.keys())
 def test_a_refusal_has_its_error(code, status, kind, words):
     """The type says what to do, the text what was said of which object."""
     error = refusal(code, status, "llmservice a/b")

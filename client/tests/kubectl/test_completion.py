@@ -10,6 +10,7 @@ import pytest
 from windlass_kubectl import completion
 from windlass_kubectl.completion import FILES, NO_FILES, Cluster, complete, script
 from windlass_kubectl.parser import SHELLS
+from windlass_testbed.cases import every_case
 
 
 class Known(Cluster):
@@ -52,7 +53,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("words", "found", "directive"), ROWS.values(), ids=ROWS.keys())
+@every_case("words, found, directive", ROWS.values(), ids=ROWS.keys())
 def test_what_may_stand_there(words, found, directive):
     rows, seen = complete(words, Known())
     assert ([word for word, _ in rows], seen) == (found, directive)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_kubectl.redact import GONE, clean_object, cleaner, is_secret_name, secrets_in
+from windlass_testbed.cases import every_case
 
 PLAIN = cleaner(())
 TEXTS = {
@@ -38,7 +39,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "secret"), TEXTS.values(), ids=TEXTS.keys())
+@every_case("text, secret", TEXTS.values(), ids=TEXTS.keys())
 def test_a_credential_in_text_is_taken_out(text, secret):
     cleaned = PLAIN(text)
     assert secret not in cleaned
@@ -73,7 +74,7 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "secret"), NAMES.items(), ids=NAMES.keys())
+@every_case("name, secret", NAMES.items())
 def test_names_that_sound_secret(name, secret):
     assert is_secret_name(name) is secret
 
@@ -116,7 +117,7 @@ def test_a_secret_met_once_is_gone_everywhere(secret, where):
     assert secret not in clean(f"log: trying {secret}!")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "piece",
     [
         "a-",

@@ -6,9 +6,9 @@ import os
 import shlex
 from pathlib import Path
 
-import pytest
 from windlass_kubectl.parser import parser
 from windlass_kubectl.reference import page
+from windlass_testbed.cases import every_case
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "kubectl-windlass.md"
 
@@ -21,7 +21,7 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(SHOWN))
+@every_case("line", dict.fromkeys(SHOWN))
 def test_a_command_that_the_docs_show_is_understood(line):
     """In the how-to, in --help, and in its page."""
     words = shlex.split(line, comments=True)

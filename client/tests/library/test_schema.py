@@ -14,6 +14,7 @@ import pytest
 import yaml
 from windlass_api.crd.v1alpha1 import KIND
 from windlass_client import schema
+from windlass_testbed.cases import every_case
 
 REPOSITORY = Path(__file__).parents[3]
 PUBLISHED = REPOSITORY / "docs/reference/llmservice.schema.json"
@@ -50,7 +51,7 @@ def test_it_is_a_schema_of_its_draft():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize(("path", "node"), SPEC.items(), ids=SPEC.keys())
+@every_case("path, node", SPEC.items())
 def test_a_form_builder_finds_a_description_and_a_kind_for_each_field(path, node):
     """And no word of Kubernetes' own structural dialect but our rules."""
     assert node["description"]

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import yaml
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_operator.manifests.deployment import REPLACE, SURGE, deployment
@@ -16,6 +15,7 @@ from windlass_operator.manifests.peers import peer_objects
 from windlass_operator.manifests.pod import PodShape
 from windlass_operator.manifests.route import http_route, ingress
 from windlass_operator.manifests.service import service
+from windlass_testbed.cases import every_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 OPERATOR_IMAGE = "windlass/operator:1.2"
@@ -239,7 +239,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case("name", CASES)
 def test_a_manifest_is_as_reviewed(name):
     """What is rendered is what the golden file says, byte for byte."""
     text = yaml.safe_dump(CASES[name](), sort_keys=False, width=120)
@@ -253,7 +253,7 @@ def test_every_golden_file_has_its_case():
     assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == sorted(CASES)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(("deployment", "inspect"))])
+@every_case("name", [name for name in CASES if name.startswith(("deployment", "inspect"))])
 def test_every_pod_meets_the_restricted_standard(name):
     """Pod Security `restricted`, and a root file system that cannot be written."""
     pod = CASES[name]()["spec"]["template"]["spec"]
@@ -268,7 +268,7 @@ def test_every_pod_meets_the_restricted_standard(name):
     assert model["readOnly"] is True
 
 
-@pytest.mark.parametrize("name", CASES)
+@every_case("name", CASES)
 def test_every_object_is_owned_and_labelled(name):
     meta = CASES[name]()["metadata"]
     owner = meta["ownerReferences"][0]

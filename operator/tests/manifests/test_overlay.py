@@ -9,6 +9,7 @@ from windlass_operator.manifests.metadata import container_security
 from windlass_operator.manifests.overlay import judge, laid_over
 from windlass_operator.reconcile.desired_state import must_be_allowed, parse_service
 from windlass_operator.settings import Settings
+from windlass_testbed.cases import every_case
 
 POD = {
     "securityContext": {"runAsNonRoot": True},
@@ -100,7 +101,7 @@ def refusal(**template: object) -> str:
     return ""
 
 
-@pytest.mark.parametrize("wish", RAISING.values(), ids=RAISING.keys())
+@every_case("wish", RAISING.values(), ids=RAISING.keys())
 def test_what_could_raise_a_privilege_is_refused(wish):
     """One sentence that names the place."""
     assert refusal(spec=wish).startswith("spec.podTemplate.spec.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_operator.errors import SettingsError
 from windlass_operator.settings import Settings, from_env
+from windlass_testbed.cases import every_case
 
 ENOUGH = {
     "WINDLASS_SERVER_IMAGE": "registry.example:5000/windlass/server",
@@ -41,8 +42,8 @@ def test_every_variable_is_read():
     assert (settings.metrics_port, settings.health_port) == (0, 81)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "words"),
+@every_case(
+    "variable, value, words",
     [
         ("WINDLASS_SERVER_IMAGE", "", "WINDLASS_SERVER_IMAGE is not set: give it the repository of the serving image"),
         ("WINDLASS_SERVER_IMAGE", "windlass/server:1.2", "leave the tag out"),

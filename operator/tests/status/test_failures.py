@@ -9,6 +9,7 @@ from windlass_operator.records.base import parse
 from windlass_operator.records.workloads import Deployment
 from windlass_operator.status import failures
 from windlass_operator.status.failures import creation_refused, diagnose_service
+from windlass_testbed.cases import every_case
 
 from .as_read import children, events, pods
 
@@ -162,7 +163,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("pod", "reason"), CASES.values(), ids=CASES)
+@every_case("pod, reason", CASES.values(), ids=CASES)
 def test_a_failure_has_its_word(pod, reason):
     failure = diagnose([pod], [])
     assert failure is not None
@@ -291,10 +292,8 @@ def test_a_probe_s_kill_is_no_crash():
     assert diagnose([ended(1, "boom", restarts=1)], [UNWELL, KILLING]).reason == "EngineFailed"
 
 
-@pytest.mark.parametrize("code", [2, 4, 6, 9, 101, 127])
-@pytest.mark.parametrize(
-    ("kind", "reason"), [("containerStatuses", "SidecarFailed"), ("initContainerStatuses", "InitContainerFailed")]
-)
+@every_case("code", [2, 4, 6, 9, 101, 127])
+@every_case("kind, reason", [("containerStatuses", "SidecarFailed"), ("initContainerStatuses", "InitContainerFailed")])
 def test_an_exit_code_of_a_program_of_others_means_nothing(kind, reason, code):
     terminated = {"exitCode": code, "reason": "Error", "message": "plugh"}
     state = {"waiting": {"reason": "CrashLoopBackOff"}}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from windlass_api.plan.model import REFUSAL_REASONS
 from windlass_operator.status import admission, crashes, kubelet, reasons, requeue, scheduling, signatures
 from windlass_sizing.files import checkpoint
+from windlass_testbed.cases import every_case
 
 
 def test_every_word_stands_once():
@@ -13,12 +13,12 @@ def test_every_word_stands_once():
     assert sorted(set(words)) == sorted(words)
 
 
-@pytest.mark.parametrize("word", checkpoint.REASONS)
+@every_case("word", checkpoint.REASONS)
 def test_every_word_of_the_inspection_has_a_row(word):
     assert reasons.row(word).severity == reasons.WARNING
 
 
-@pytest.mark.parametrize("word", REFUSAL_REASONS)
+@every_case("word", REFUSAL_REASONS)
 def test_every_refusal_of_the_plan_has_a_row(word):
     assert reasons.row(word).severity == reasons.WARNING
 
@@ -33,7 +33,7 @@ def test_every_word_of_a_pod_s_failure_has_a_row():
     assert words - reasons.TABLE.keys() == set()
 
 
-@pytest.mark.parametrize("row", reasons.ROWS, ids=lambda row: row.word)
+@every_case("row", reasons.ROWS)
 def test_a_row_says_what_it_means_and_what_to_do(row):
     """One word in camel case, as Kubernetes wants it, and two texts without a full stop."""
     assert row.word[0].isupper()

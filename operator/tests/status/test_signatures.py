@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from windlass_operator.status.signatures import SIGNATURES, of_text
+from windlass_testbed.cases import every_case
 
 LINES = {
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB": "GpuOutOfMemory",
@@ -43,7 +43,7 @@ LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "reason"), LINES.items(), ids=range(len(LINES)))
+@every_case("line, reason", LINES.items())
 def test_a_line_has_its_reason(line, reason):
     assert of_text(f"INFO before\n{line}\nINFO after") == (reason, line)
 

@@ -3,6 +3,7 @@
 import pytest
 from windlass.adapters import given
 from windlass.adapters.model import Given
+from windlass_testbed.cases import every_case
 
 SQL, POET = Given("sql", "/l/sql"), Given("poet", "/l/poet")
 
@@ -31,7 +32,7 @@ def test_forms(text: str, expected: tuple[Given, ...]) -> None:
     assert expected == tuple(given.read(item) for item in items)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     ["", " , ", "sql", "=x", "sql=", "[", "[]", "[1]", "[[]]", '{"name": "x"}', '{"name": "x", "path": 1}', "{",
      '{"name": "x", "path": "y", "rank": 8}', "a=b {", '["a"]', '["{"]', '{"name": "", "path": "y"}'],

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 from windlass.api import fetching
+from windlass_testbed.cases import every_case
 
 WHOLE, WILD = ("images.example.com",), ("images.example.com", "*.cdn.example.com")
 
 
-@pytest.mark.parametrize(
-    ("address", "domains", "allowed"),
+@every_case(
+    "address, domains, allowed",
     [
         ("93.184.216.34", WHOLE, True), ("2606:2800:220:1:248:1893:25c8:1946", WILD, True),
         ("10.0.0.7", WHOLE, True), ("10.0.0.7", WILD, False), ("192.168.1.1", WILD, False),

@@ -6,13 +6,14 @@ from windlass.api.body import parse, prepare, rewrite
 from windlass.api.refusal import Refusal
 from windlass.api.routes import ROUTES
 from windlass.api.settings import ApiSettings
+from windlass_testbed.cases import every_case
 
 CHAT = ROUTES["/v1/chat/completions"]
 SETTINGS = ApiSettings(served_names=("demo",))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
+@every_case(
+    "name, value, words",
     [
         ("temperature", 2.1, "a number from 0 to 2"),
         ("temperature", -0.1, "a number from 0 to 2"),

@@ -8,6 +8,7 @@ from windlass.api import key_document
 from windlass.api.key_document import Key, KeyDocumentError, Limits, digest_of, is_document, parse
 from windlass.api.keys import KeyFile, KeyRing
 from windlass.api.refusal import Refusal
+from windlass_testbed.cases import every_case
 
 FULL = """\
 # the search team's
@@ -42,8 +43,8 @@ def test_json_is_yaml_too() -> None:
 ENTRY = "keys: [{name: a, key: sk-aaaaaa, %s}]"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@every_case(
+    "text, words",
     [
         ("keys: [", "is not YAML at line 1"),
         ("keys: *sk-secret-key", "is not YAML at line 1"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windlass.api import media
 from windlass.api.refusal import Refusal
+from windlass_testbed.cases import every_case
 
 DOMAINS = ("images.example.com", "*.cdn.example.com")
 
@@ -26,7 +27,7 @@ def test_may_be_fetched(address: str) -> None:
     assert media.objection(address, DOMAINS) == ""
 
 
-@pytest.mark.parametrize(
+@every_case(
     "address",
     [
         "https://evil.example.com/cat.png",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from windlass.api import paths, routes
 from windlass.api.refusal import Refusal
 from windlass.api.routes import Access
+from windlass_testbed.cases import every_case
 
 
 def refused(path: str, raw: bytes = b"") -> bool:
@@ -19,9 +20,7 @@ def refused(path: str, raw: bytes = b"") -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "character", [chr(code) for code in (*range(33), 0x7F, 0x85, 0xA0, 0xAD, 0x200B, 0x2028, 0xFEFF)]
-)
+@every_case("character", [chr(code) for code in (*range(33), 0x7F, 0x85, 0xA0, 0xAD, 0x200B, 0x2028, 0xFEFF)])
 def test_blanks_and_what_is_not_seen_are_refused(character: str) -> None:
     """Before, inside and behind a path."""
     assert all(refused(path) for path in (f"/{character}health", f"/he{character}alth", f"/health{character}"))

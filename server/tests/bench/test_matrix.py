@@ -3,6 +3,7 @@
 import pytest
 from windlass.bench.running.matrix import Arm, Asked, arms, axes, loads, seed, steps
 from windlass.errors import UsageError
+from windlass_testbed.cases import every_case
 
 
 def test_the_issues_words() -> None:
@@ -27,8 +28,8 @@ def test_an_empty_matrix() -> None:
     assert Asked(10, 0.7, "2.5").folder == "concurrency-10_temperature-0.7_rate-2.5"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
+@every_case(
+    "words, said",
     [
         (["quantization"], "write a name and values"),
         (["quantization="], "write a name and values"),

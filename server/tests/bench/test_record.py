@@ -11,6 +11,7 @@ from windlass.bench.serving.load import DataSet, Point
 from windlass.bench.serving.page import across, as_page, ceiling
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
+from windlass_testbed.cases import every_case
 
 from .samples import COUNTED, LOAD, RESULT, record
 
@@ -60,8 +61,8 @@ Acceptance length:                       4.00
 """
 
 
-@pytest.mark.parametrize(
-    ("one", "said"),
+@every_case(
+    "one, said",
     [
         (record(), None),
         (record(counted=None), "the engine's counters could not be read"),

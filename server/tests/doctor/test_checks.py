@@ -10,6 +10,7 @@ from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass_sizing.files.checkpoint import CheckpointReport
 from windlass_sizing.model.facts import from_config
+from windlass_testbed.cases import every_case
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CONFIG = {
@@ -122,7 +123,7 @@ CASES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("name", "changes", "outcome", "seen"), CASES, ids=[f"{c[0]}-{c[3][:20]}" for c in CASES])
+@every_case("name, changes, outcome, seen", CASES, ids=[f"{c[0]}-{c[3][:20]}" for c in CASES])
 def test_check(name: str, changes: dict, outcome: str, seen: str) -> None:
     """Outcome and sentence; whatever is not well says what to do, and a fail makes the whole fail."""
     rows = checks.examine(replace(HEALTHY, **changes))

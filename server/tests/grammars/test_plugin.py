@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from windlass.grammars.plugin import by_request
 from windlass.grammars.tools import forced_bound, where_kept
+from windlass_testbed.cases import every_case
 
 VOCABULARY = 100
 
@@ -86,8 +87,8 @@ def test_a_request_without_a_constraint_has_no_grammar() -> None:
     assert manager.built == []
 
 
-@pytest.mark.parametrize(
-    ("strict", "is_level_set", "is_kept", "bound"),
+@every_case(
+    "strict, is_level_set, is_kept, bound",
     [
         (None, True, True, True),
         (None, True, False, False),
@@ -97,7 +98,7 @@ def test_a_request_without_a_constraint_has_no_grammar() -> None:
         (True, True, True, True),
     ],
 )
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@every_case("api", ["chat", "responses"])
 def test_which_tools_are_bound(api: str, strict: bool | None, is_level_set: bool, is_kept: bool, bound: bool) -> None:
     """A tool's own word goes first; where it says nothing the schema decides."""
     function = SimpleNamespace(strict=strict, parameters={"type": "object"})

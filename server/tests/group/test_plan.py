@@ -3,6 +3,7 @@
 import pytest
 from windlass.errors import UsageError
 from windlass.group.plan import GroupPlan, group_plan
+from windlass_testbed.cases import every_case
 
 HEAD, SIZE, INDEX = "WINDLASS_GROUP_HEAD", "WINDLASS_GROUP_SIZE", "WINDLASS_GROUP_INDEX"
 TWO = {HEAD: "qwen-0.qwen", SIZE: "2"}
@@ -46,8 +47,8 @@ def test_a_place_in_the_group(
     assert expected == group_plan(environment, hostname, engine)
 
 
-@pytest.mark.parametrize(
-    ("environment", "hostname", "said"),
+@every_case(
+    "environment, hostname, said",
     [
         ({HEAD: "h"}, "q-0", "WINDLASS_GROUP_HEAD is set and WINDLASS_GROUP_SIZE is not; set both, or neither"),
         ({SIZE: "2"}, "q-0", "WINDLASS_GROUP_SIZE is set and WINDLASS_GROUP_HEAD is not"),

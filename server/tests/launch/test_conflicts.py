@@ -6,6 +6,7 @@ import pytest
 from windlass.errors import UsageError
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass_testbed.cases import every_case
 
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 GPTQ = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, quantization="gptq", attention_heads=28)
@@ -17,8 +18,8 @@ T4 = Machine("cuda", (Gpu("GPU-0", "Tesla T4"),))
 CPU = Machine("cpu")
 
 
-@pytest.mark.parametrize(
-    ("line", "model", "machine", "said"),
+@every_case(
+    "line, model, machine, said",
     [
         ("--quantization fp8", GPTQ, L20, "--quantization fp8 cannot be put on a model that is gptq already"),
         ("--quantization ifq", GPTQ, L20, "--quantization ifq cannot be put on a model that is gptq already"),

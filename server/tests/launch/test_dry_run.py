@@ -7,6 +7,7 @@ from windlass.errors import UsageError
 from windlass.group.plan import GroupPlan
 from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass_testbed.cases import every_case
 
 TWO = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(2)))
 ONE = Machine("cuda", TWO.gpus[:1], memory_bytes=64 * 2**30)
@@ -91,8 +92,8 @@ def test_one_rank_gets_expandable_segments(words: str) -> None:
     assert allocator(launch(words, ONE)) == {CUDA: "expandable_segments:True"}
 
 
-@pytest.mark.parametrize(
-    ("words", "machine"),
+@every_case(
+    "words, machine",
     [
         (ON, TWO),
         (f"{ON} --tensor-parallel-size 1 --pipeline-parallel-size 2", TWO),

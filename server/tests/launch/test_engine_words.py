@@ -6,6 +6,7 @@ from windlass.launch.engine_words import check
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, resolve
 from windlass_sizing.engine_flags import record
+from windlass_testbed.cases import every_case
 
 CPU = Machine("cpu", has_compiler=False)
 MODEL = ModelFiles("/data/model", max_model_len=32768, attention_heads=28)
@@ -16,7 +17,7 @@ def unknown(flag, instead):
     return f"there is no flag {flag}, nor has vLLM {release} one; {instead}, or add --allow-unknown-flags to pass it on"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "line",
     [
         "--kv-cache-dtype fp8 --block_size=32",
@@ -44,8 +45,8 @@ def test_a_value_with_blanks_is_a_value(text):
     check(("--default-chat-template-kwargs", text), record())
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
+@every_case(
+    "words, sentence",
     [
         (("--quantisation", "fp8"), unknown("--quantisation", "write --quantization")),
         (("--max-modle-len=4K",), unknown("--max-modle-len", "write --max-model-len")),
@@ -69,7 +70,7 @@ def test_a_value_with_blanks_is_a_value(text):
         (("--",), '"--" belongs to no flag; the model directory is the first word, each value stands behind its flag'),
     ],
 )
-@pytest.mark.parametrize("style", [RUN, NATIVE], ids=["run", "serve"])
+@every_case("style", [RUN, NATIVE], ids=["run", "serve"])
 def test_what_it_would_refuse_is_named(words, sentence, style):
     with pytest.raises(UsageError) as refused:
         resolve(("/data/model", *words), {}, MODEL, CPU, style)

@@ -7,6 +7,7 @@ from windlass.errors import UsageError
 from windlass.launch import legacy
 from windlass.launch.flags import BY_NAME, Kind
 from windlass.launch.parse import parse
+from windlass_testbed.cases import every_case
 
 EXAMPLE = {Kind.TEXT: "words", Kind.WHOLE: "4", Kind.SWITCH: "true", Kind.NAMES: "one"}
 
@@ -46,7 +47,7 @@ def test_drafting_from_the_prompt() -> None:
     assert config(words) == wanted
 
 
-@pytest.mark.parametrize("flag", legacy.IDLE, ids=lambda flag: flag.name)
+@every_case("flag", legacy.IDLE)
 def test_idle_flags_are_reported(flag) -> None:
     """Each is taken off the engine's words, and one sentence says that it does nothing."""
     said, words, told = modern(f"--{flag.name} {EXAMPLE[flag.kind]} --block-size 16")

@@ -12,6 +12,7 @@ from windlass.doctor import engine
 from windlass.launch import parsers, probe
 from windlass.launch.marks import Marks, compact
 from windlass.launch.parsers import REASONING, TOOLS, Row, Rule
+from windlass_testbed.cases import every_case
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints")
 ARCHITECTURES = Path(__file__).parents[3] / "docs/reference/architectures.md"
@@ -91,7 +92,7 @@ def test_every_checkpoint_is_asked() -> None:
     assert {path.name for path in CHECKPOINTS.iterdir()} == {*FOUND, *UNTAKEN}
 
 
-@pytest.mark.parametrize("checkpoint", FOUND)
+@every_case("checkpoint", FOUND)
 def test_marks_name_the_parsers(checkpoint: str) -> None:
     """One parser of each kind, or none."""
     found = marks(checkpoint)
@@ -107,7 +108,7 @@ def test_no_parser_is_guessed(checkpoint: str) -> None:
     assert UNTAKEN[checkpoint] in tools.why + reasoning.why
 
 
-@pytest.mark.parametrize(("row", "find"), ROWS, ids=[f"{find.__name__} {row.models}" for row, find in ROWS])
+@every_case("row, find", ROWS, ids=[f"{find.__name__} {row.models}" for row, find in ROWS])
 def test_a_row_has_a_checkpoint(row: Row, find: object) -> None:
     """Each row fits a folder; without its marks it fits none."""
     fitting = [path.name for path in CHECKPOINTS.iterdir() if row.rule.fits(marks(path.name))]
@@ -115,7 +116,7 @@ def test_a_row_has_a_checkpoint(row: Row, find: object) -> None:
     assert not row.rule.fits(Marks())
 
 
-@pytest.mark.parametrize("family", sorted({name for row, _ in ROWS for name in row.rule.family + row.rule.others}))
+@every_case("family", sorted({name for row, _ in ROWS for name in row.rule.family + row.rule.others}))
 def test_a_family_is_one_of_the_engine(family: str) -> None:
     """The beginning of an architecture that the engine serves."""
     names = re.findall(r"\| `(\w+)`", ARCHITECTURES.read_text(encoding="utf-8"))

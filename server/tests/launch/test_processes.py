@@ -9,6 +9,7 @@ from windlass.group.plan import GroupPlan
 from windlass.launch import processes
 from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass_testbed.cases import every_case
 
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
@@ -92,8 +93,8 @@ def reason(plan: LaunchPlan) -> str:
     return next(setting.why for setting in plan.settings if setting.name == processes.NAME)
 
 
-@pytest.mark.parametrize(
-    ("words", "processors", "number"),
+@every_case(
+    "words, processors, number",
     [
         ("", 16, 4),
         ("", 5, 3),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, resolve
+from windlass_testbed.cases import every_case
 
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 WITH_FILE = replace(PLAIN, has_smoothquant_file=True)
@@ -22,10 +23,10 @@ def words(plan: LaunchPlan) -> dict[str, str]:
     return {name.removeprefix("--"): pairs[name] for name in names if name in pairs}
 
 
-@pytest.mark.parametrize("style", [RUN, NATIVE], ids=["run", "vllm serve"])
-@pytest.mark.parametrize("machine", [L20, CPU], ids=["L20", "CPU"])
-@pytest.mark.parametrize(
-    ("method", "model", "engine", "loader"),
+@every_case("style", [RUN, NATIVE], ids=["run", "vllm serve"])
+@every_case("machine", [L20, CPU], ids=["L20", "CPU"])
+@every_case(
+    "method, model, engine, loader",
     [
         ("fp8", PLAIN, "windlass_fp8", None),
         ("IFQ", PLAIN, "ifq", "windlass"),

@@ -4,6 +4,7 @@ import pytest
 from windlass.errors import UsageError
 from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import model_directory, resolve
+from windlass_testbed.cases import every_case
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 TWO_L20 = Machine("cuda", (Gpu("GPU-a", "NVIDIA L20"), Gpu("GPU-b", "NVIDIA L20")))
@@ -182,8 +183,8 @@ def test_keys_are_hidden_from_people() -> None:
     assert "k1" not in " ".join(plan.engine_args) + repr([setting.shown for setting in plan.settings])
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@every_case(
+    "line, said",
     [
         ("--dtype int3", '--dtype is "int3"; choose one of auto'),
         ("--port 99999", '--port is "99999", which is no port; write a number from 1 to 65535, as 8501'),

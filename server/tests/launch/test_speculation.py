@@ -13,6 +13,7 @@ from windlass.launch.resolve import NATIVE, looked_for, resolve
 from windlass.launch.speculation import requested
 from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
+from windlass_testbed.cases import every_case
 
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
 TWO = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in range(2)))
@@ -55,8 +56,8 @@ def completed(method: str, path: str, tokens: int) -> dict[str, object]:
 MODEL, SPECULATIVE = "--speculative-model /d", "--num-speculative-tokens"
 
 
-@pytest.mark.parametrize(
-    ("head", "line", "environment", "wanted"),
+@every_case(
+    "head, line, environment, wanted",
     [
         (SMALL, f"{MODEL} {SPECULATIVE} 3", {}, ("draft_model", "/d", 3)),
         (SMALL, MODEL, {}, ("draft_model", "/d", 4)),
@@ -123,8 +124,8 @@ def test_the_engines_other_drafters_start_as_they_are_written(model, line, wante
     assert config(launch(words, files)) == {**json.loads(words[1]), **wanted}
 
 
-@pytest.mark.parametrize(
-    ("model", "line", "words"),
+@every_case(
+    "model, line, words",
     [
         (
             drafted_by(EAGLE),

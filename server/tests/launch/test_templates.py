@@ -8,10 +8,11 @@ from windlass.errors import UsageError
 from windlass.launch import parsers, planned, probe, templates
 from windlass.launch.model import PlannedFile
 from windlass.launch.templates import ROWS, IdRule
+from windlass_testbed.cases import every_case
 
 
-@pytest.mark.parametrize(
-    ("model_id", "expected"),
+@every_case(
+    "model_id, expected",
     [
         ("Tencent-Hunyuan-Large-Instruct", "hunyuan"),
         ("Hunyuan-A13B-Instruct", None),
@@ -59,8 +60,8 @@ def test_a_template_with_tools_of_its_own_leaves_qwens_row(model_id: str, expect
     assert expected == (row.name if row else None)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
+@every_case(
+    "name, expected",
     [
         *((name, name) for name in ("generate", "hunyuan", "shennong_chat", "llama-3.2-vision", "llama-3.2")),
         *((name, name) for name in ("llama-3.1", "qwen2.5", "baichuan2-chat", "llama-2", "llama-3", "qwen")),

@@ -3,6 +3,7 @@
 import pytest
 from windlass.errors import UsageError
 from windlass.license.settings import DEFAULT_ADDRESSES, LicenseSettings, addresses, read
+from windlass_testbed.cases import every_case
 
 
 @pytest.mark.parametrize(
@@ -30,10 +31,8 @@ def test_addresses(environment: dict[str, str], expected: tuple[str, ...]) -> No
 NO_HOSTS = ("http://ü..svc:1", "http://xn--a:1", "ü" * 70, "https://\udcff:1", "a\x7f:1")
 
 
-@pytest.mark.parametrize(
-    "address", ["ftp://a:1", "http://", "a:port", "a b:1", "a:0", "[::1:10080", "a:99999", *NO_HOSTS]
-)
-@pytest.mark.parametrize("variable", ["WINDLASS_LS_ADDR", "TACO_LS_ADDR"])
+@every_case("address", ["ftp://a:1", "http://", "a:port", "a b:1", "a:0", "[::1:10080", "a:99999", *NO_HOSTS])
+@every_case("variable", ["WINDLASS_LS_ADDR", "TACO_LS_ADDR"])
 def test_no_address(variable: str, address: str) -> None:
     """What cannot be an address is told with the variable's name before anything is asked."""
     with pytest.raises(UsageError, match=f'variable {variable} has ".*", which is no address; write it as host:10080'):

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 from windlass_lookahead.round_trip import RESTED
+from windlass_testbed.cases import every_case
 
 from .test_policy import CHEAP, MOST, a_policy, a_step, chosen
 
@@ -123,8 +124,8 @@ class Batch:
         return self.made.count(RESTED) / len(self.made)
 
 
-@pytest.mark.parametrize("rows", [1, 10, 64])
-@pytest.mark.parametrize(
+@every_case("rows", [1, 10, 64])
+@every_case(
     "model",
     [SLOW, USELESS, READER, replace(SLOW, table_ms=6.0), replace(SLOW, read_ms=6.0, table_ms=6.0, acceptance=0.7)],
     ids=["slow", "useless", "reader", "much longer than timed", "often accepted"],
@@ -137,10 +138,10 @@ def test_a_model_that_cannot_win_rests(model, rows):
     assert speed > 0.94
 
 
-@pytest.mark.parametrize("longer", [1.0, 1.5, 3.0])
-@pytest.mark.parametrize("length", [200, 3000])
-@pytest.mark.parametrize("rows", [1, 10, 64])
-@pytest.mark.parametrize("model", [HEAD, replace(HEAD, read_ms=1.5, acceptance=0.7)], ids=["head", "slower head"])
+@every_case("longer", [1.0, 1.5, 3.0])
+@every_case("length", [200, 3000])
+@every_case("rows", [1, 10, 64])
+@every_case("model", [HEAD, replace(HEAD, read_ms=1.5, acceptance=0.7)], ids=["head", "slower head"])
 def test_a_head_that_wins_goes_on(model, rows, length, longer):
     """However much longer steps are than the engine's table has them, as with long texts."""
     batch = Batch(model, rows, longer=longer, length=length)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from windlass_lookahead import OptionError, Options, options_from_directory, options_from_mapping
 from windlass_lookahead.options import CONFIG_FILE, OPTIONS, entries_for_memory
+from windlass_testbed.cases import every_case
 
 DEFAULTS = {
     "cache_mode": 2,
@@ -42,8 +43,8 @@ def test_the_defaults_are_the_documented_ones():
     assert set(Options().as_mapping()) == set(OPTIONS)
 
 
-@pytest.mark.parametrize(("name", "option"), BOUNDED, ids=[name for name, _ in BOUNDED])
-@pytest.mark.parametrize("side", [-1, 1])
+@every_case("name, option", BOUNDED, ids=[name for name, _ in BOUNDED])
+@every_case("side", [-1, 1])
 def test_a_number_beyond_its_limits_is_refused(name, option, side):
     """The sentence names the option, the value and both limits."""
     value = option.least - 1 if side < 0 else option.most + 1
@@ -51,7 +52,7 @@ def test_a_number_beyond_its_limits_is_refused(name, option, side):
         Options(**{name: value})
 
 
-@pytest.mark.parametrize("name", sorted(OPTIONS))
+@every_case("name", sorted(OPTIONS))
 def test_a_value_of_the_wrong_kind_is_refused(name):
     """A list is no option's value, and a truth value is no number."""
     with pytest.raises(OptionError, match=f"{name} is .*; it must be "):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from windlass.lookahead.step_costs import judging_ms, step_costs_ms
 from windlass_lookahead.policy import DEFAULTS, RULES, SpeculationPolicy, config, drafts_to_plan
+from windlass_testbed.cases import every_case
 
 from .policy_events import RECORDING, Replay
 
@@ -292,9 +293,9 @@ def fair(rows):
     return {"table": table, "names": NAMES[:rows], "survivals": [0.4]}
 
 
-@pytest.mark.parametrize("rows", [1, 10, 17])
-@pytest.mark.parametrize(
-    ("longer", "without", "planned"),
+@every_case("rows", [1, 10, 17])
+@every_case(
+    "longer, without, planned",
     [
         (1, (), True),
         (1.4, (), False),

@@ -3,13 +3,14 @@
 import pytest
 from windlass.launch.model import ModelFiles
 from windlass.sampling.start_command import FLAG, PROCESSOR, arguments, missing
+from windlass_testbed.cases import every_case
 
 QWEN = ModelFiles("/m", architecture="Qwen2ForCausalLM")
 GIVEN = (FLAG, PROCESSOR)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "words", "given"),
+@every_case(
+    "architecture, words, given",
     [
         ("Qwen2ForCausalLM", (), GIVEN),
         ("LlavaForConditionalGeneration", (), GIVEN),

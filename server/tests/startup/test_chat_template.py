@@ -7,6 +7,7 @@ import pytest
 from windlass.errors import ChatTemplateError
 from windlass.launch.templates import DIRECTORY
 from windlass.startup.chat_template import Template, compiled, fault
+from windlass_testbed.cases import every_case
 
 HELLO = [{"role": "user", "content": "Hello"}]
 TOKENS = (("bos_token", "<s>"), ("eos_token", "</s>"))
@@ -33,7 +34,7 @@ def test_a_mistake_in_the_text_is_named(text: str, line: int, mistake: str) -> N
     assert (refused.value.reason, refused.value.exit_code) == ("ChatTemplateBroken", 3)
 
 
-@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.jinja")), ids=lambda path: path.name)
+@every_case("path", sorted(DIRECTORY.glob("*.jinja")))
 def test_our_own_templates_are_sound(path) -> None:
     """Each compiles and renders a conversation of one message."""
     assert fault(Template(path.read_text(encoding="utf-8"), path.name, TOKENS), HELLO, ()) is None

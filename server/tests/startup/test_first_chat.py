@@ -6,6 +6,7 @@ import pytest
 from windlass.startup import first_chat
 from windlass.startup.chat_template import Template
 from windlass.startup.first_chat import Outcome, chat, completion
+from windlass_testbed.cases import every_case
 
 SOUND = Template("{{ messages[0].content }}", "chat_template.jinja")
 PLAIN, BASE = chat(SOUND), chat(None, has_template=False)
@@ -16,8 +17,8 @@ def error(message: str) -> bytes:
     return json.dumps({"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400}}).encode()
 
 
-@pytest.mark.parametrize(
-    ("question", "status", "content", "means"),
+@every_case(
+    "question, status, content, means",
     [
         (PLAIN, 200, b"{}", Outcome.PASSED),
         (PLAIN, 429, error("full"), Outcome.BUSY),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from windlass.usage.read import PARSED_BYTES, Count, Tokens, is_done, of_answer, of_events
+from windlass_testbed.cases import every_case
 
 USAGE = {"input_tokens": 40, "output_tokens": 60, "total_tokens": 100}
 FAKE = {"properties": {"usage": {"input_tokens": 1, "output_tokens": 1}, "k": {"enum": ["response.completed"]}}}
@@ -20,8 +21,8 @@ def body(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
+@every_case(
+    "data, expected",
     [
         (event(type="response.created", response={"tools": TOOLS, "usage": None}), None),
         (

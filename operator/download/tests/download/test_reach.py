@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from windlass_download.errors import UserError
 from windlass_download.reach import Reach, Side, literal, side
+from windlass_testbed.cases import every_case
 
 ADDRESSES = {
     "93.184.216.34": Side.PUBLIC,
@@ -30,7 +31,7 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.parametrize(("address", "expected"), ADDRESSES.items())
+@every_case("address, expected", ADDRESSES.items())
 def test_the_side_of_an_address(address, expected):
     assert side(address) is expected
 

@@ -6,6 +6,7 @@ import pytest
 from windlass_download.errors import UserError
 from windlass_download.hubs import wanted_from
 from windlass_download.wanted import GIT_SHA1, SHA256, RemoteFile, digest_of, from_rows, listing
+from windlass_testbed.cases import every_case
 
 WANTED = wanted_from("huggingface", "qwen/Qwen2", "", "")
 HOSTILE = [
@@ -30,7 +31,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("path", HOSTILE, ids=ascii)
+@every_case("path", HOSTILE)
 def test_a_hostile_name_is_refused(path):
     with pytest.raises(UserError) as refused:
         listing("c", [RemoteFile(path, 1)], WANTED)

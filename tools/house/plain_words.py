@@ -1,11 +1,16 @@
-"""Pages that a stranger reads once: no sentence is longer than 25 words. Tables and code are left out."""
+"""Plain words: a stranger reads a page once, and a name is a term of the field.
+
+Tables and code are left out of pages; comments and strings are prose, so they are left out of names.
+"""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from .tree import Offence, Tree, line_of
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS_MAX = 25
 # Pages that were rewritten in plain words; a page joins when it is.
 PAGES = (
@@ -68,12 +73,7 @@ OLD_WORDS = frozenset(
     "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"
     " told truth truths turns".split()
 )
-SOURCES = tuple(
-    path
-    for folder in FOLDERS
-    for path in sorted((ROOT / folder).rglob("*"))
-    if path.suffix in {".py", ".pyi", ".h", ".cc", ".cu", ".js"} and not {"build", "vendor"} & set(path.parts)
-)
+SUFFIXES = (".py", ".pyi", ".h", ".cc", ".cu", ".js")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TEXT = re.compile(r"""(?s)\"\"\".*?\"\"\"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])*'|//[^\n]*|#[^\n]*""")
 JS_CODE = re.compile(r"""(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[`{}]|[^`{}"'/]+|.""")
@@ -103,12 +103,27 @@ def length(sentence: str) -> int:
     return len(re.findall(r"\S*[A-Za-z]\S*", sentence))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_sentence_has_at_most_25_words(page: str) -> None:
-    """A longer one says more than one thing; make it two, or a list."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    every = [one for paragraph in paragraphs(text) for one in sentences(paragraph)]
-    assert [one for one in every if length(one) > WORDS_MAX] == []
+def pages(tree: Tree) -> Iterator[Offence]:
+    """A sentence of a page in plain words has at most 25 words: a longer one says more than one thing."""
+    for page in PAGES:
+        text = tree.text(page)
+        for sentence in (one for paragraph in paragraphs(text) for one in sentences(paragraph)):
+            if (count := length(sentence)) > WORDS_MAX:
+                begins = re.search(r"\s+".join(map(re.escape, sentence.split()[:3])), text)
+                place = line_of(text, begins[0]) if begins else 1
+                yield Offence(page, place, f"has {count} words, at most {WORDS_MAX}; make two: {sentence[:80]} …")
+
+
+def names(tree: Tree) -> Iterator[Offence]:
+    """A name has no word that was replaced; CONTRIBUTING and docs/explanation/speculation.md have the terms."""
+    for path in (path for folder in FOLDERS for path in tree.below(folder, *SUFFIXES)):
+        if {"build", "vendor"} & set(Path(path).parts):
+            continue
+        text = tree.text(path)
+        if words := words_of(Path(path).stem) & OLD_WORDS:
+            yield Offence(path, 1, f"has an old word of ours in its name: {', '.join(sorted(words))}")
+        for name in sorted(old_words(js_code(text) if path.endswith(".js") else text)):
+            yield Offence(path, line_of(text, name), f"{name} has an old word of ours: take a term of the field")
 
 
 def words_of(name: str) -> set[str]:
@@ -125,49 +140,18 @@ def js_code(source: str) -> str:
     """A module without its comments, strings and the text of its templates; `${…}` in a template is code."""
     kept, depths, at, in_template = [], list[int](), 0, False
     while at < len(source):
-        found = (JS_TEMPLATE if in_template else JS_CODE).match(source, at)
-        assert found
-        token, at = found[0], found.end()
-        if token == "`":
+        piece = (JS_TEMPLATE if in_template else JS_CODE).match(source, at)
+        if piece is None:  # each pattern ends with one that fits any character
+            break
+        part, at = piece[0], piece.end()
+        if part == "`":
             in_template = not in_template
-        elif in_template and token == "${":
+        elif in_template and part == "${":
             depths, in_template = [*depths, 0], False
-        elif not in_template and token == "}" and depths and depths[-1] == 0:
+        elif not in_template and part == "}" and depths and depths[-1] == 0:
             depths, in_template = depths[:-1], True
-        elif not in_template and token in ("{", "}") and depths:
-            depths[-1] += 1 if token == "{" else -1
-        elif not in_template and not token.startswith(("//", "/*", '"', "'")):
-            kept.append(token)
+        elif not in_template and part in ("{", "}") and depths:
+            depths[-1] += 1 if part == "{" else -1
+        elif not in_template and not part.startswith(("//", "/*", '"', "'")):
+            kept.append(part)
     return re.sub(r"\bPromise\b", "", " ".join(kept))  # the language's own
-
-
-def old_words_of(path: Path) -> set[str]:
-    """Names with a word that was replaced, the file's own among them."""
-    source = path.read_text(encoding="utf-8")
-    return old_words(js_code(source) if path.suffix == ".js" else source) | (words_of(path.stem) & OLD_WORDS)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_names_are_the_fields_terms(path: Path) -> None:
-    """CONTRIBUTING and docs/explanation/speculation.md have the terms."""
-    assert old_words_of(path) == set()
-
-
-def test_an_old_word_in_a_name_is_seen() -> None:
-    """In any case, and not in prose."""
-    source = 'int was_told = kPromises; // told\nclass Pace { "rung" } # said\nspaced = untold\n'
-    assert old_words(source) == {"was_told", "kPromises", "Pace"}
-
-
-def test_an_old_word_in_a_template_is_seen() -> None:
-    """In the code of a template, however deep; not in its text, a comment or a string."""
-    source = "html`told ${turns.map((one) => `said ${one.pace} {`)} hope`; // rang\nconst a = { b: 'truth', played };"
-    assert old_words(js_code(source)) == {"turns", "pace", "played"}
-
-
-def test_a_long_sentence_is_seen() -> None:
-    """The check sees one in a list and one over two lines, and leaves tables and code alone."""
-    long = "word " * WORDS_MAX
-    text = f"- {long}end.\n\n{long}\nend. Short one.\n\n| {long}end |\n\n```\n{long}end\n```\n"
-    found = [one for paragraph in paragraphs(text) for one in sentences(paragraph) if length(one) > WORDS_MAX]
-    assert len(found) == 2

@@ -1,26 +1,22 @@
-"""Lists the places in tests whose result depends on how fast the machine is; `make check` runs it.
+"""Tests whose result depends on how fast the machine is.
 
-    python tools/wall_clock.py
-
-It looks at every Python file of the suites for three things:
+The rule looks at every Python file of the suites for three things:
 
 - a pause: `time.sleep` or `asyncio.sleep` of more than nothing,
 - a measurement: an `assert` that compares a clock or a difference of clock readings,
 - a short limit: a timeout or deadline under 30 seconds.
 
-A place that no slow machine turns into a failure ends with a comment `# clock: why`. Standard library only.
+A place that no slow machine turns into a failure ends with a comment `# clock: why`.
 """
 
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+from .tree import Offence, Tree
+
 MARK = "# clock: "
 SHORTEST_S = 30
 CLOCKS = {*("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"), *("time", "time_ns", "process_time")}
@@ -42,40 +38,32 @@ ALLOWED = {
 }
 
 
-class Offence(NamedTuple):
-    """A place and the kind of fault there."""
-
-    path: str
-    line: int
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.kind}: {REMEDIES[self.kind]}"
-
-
-def test_files() -> list[str]:
-    """Return the Python files of all suites that pytest collects or that those import."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    return [path for path in listed if _is_test_file(Path(path))]
+def places(tree: Tree) -> Iterator[Offence]:
+    """A test waits for events; where no slow machine changes a result, its line ends with `# clock: why`."""
+    for path in (path for path in tree.matching("*.py") if _is_test_file(Path(path))):
+        found = list(faults(path, tree.text(path)))
+        if path not in ALLOWED:
+            yield from found
+        elif not found:
+            yield Offence(path, 1, "has no such place any more: take it out of ALLOWED in tools/house/wall_clock.py")
 
 
-def _is_test_file(path: Path) -> bool:
-    return "tests" in path.parts[:-1] and "src" not in path.parts and not path.name.startswith(PROGRAMS)
-
-
-def offences(path: str, text: str) -> list[Offence]:
+def faults(path: str, text: str) -> list[Offence]:
     """Return the faults of one file that have no comment with a reason."""
     tree, lines = ast.parse(text), text.splitlines()
     numbers = _numbers(tree)
     return sorted(
         {
-            Offence(path, node.lineno, kind)
+            Offence(path, node.lineno, f"{kind}: {REMEDIES[kind]}")
             for node, kind in _faults(tree, numbers)
             if not any(MARK in line for line in lines[node.lineno - 1 : node.end_lineno])
         }
     )
+
+
+def _is_test_file(path: Path) -> bool:
+    """Whether pytest collects the file, or a collected one imports it."""
+    return "tests" in path.parts[:-1] and "src" not in path.parts and not path.name.startswith(PROGRAMS)
 
 
 def _faults(tree: ast.Module, numbers: dict[str, float]) -> Iterator[tuple[ast.expr, str]]:
@@ -124,7 +112,7 @@ def _numbers(tree: ast.Module) -> dict[str, float]:
 
 def _number(value: ast.expr, numbers: dict[str, float]) -> float:
     """Return the seconds that an argument says in the file itself, else as many as there can be."""
-    if isinstance(value, ast.Constant) and type(value.value) in (int, float):
+    if isinstance(value, ast.Constant) and isinstance(value.value, int | float) and not isinstance(value.value, bool):
         return float(value.value)
     return numbers.get(value.id, float("inf")) if isinstance(value, ast.Name) else float("inf")
 
@@ -148,21 +136,3 @@ def _reads_clock(node: ast.AST) -> bool:
 
 def _is_name(node: ast.AST, names: set[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in names
-
-
-def main() -> int:
-    """Print every fault and return how the program ends."""
-    found = {path: offences(path, (ROOT / path).read_text()) for path in test_files()}
-    new = [one for path, faults in found.items() if path not in ALLOWED for one in faults]
-    stale = [path for path in ALLOWED if not found.get(path)]
-    for one in new:
-        print(one)
-    for path in stale:
-        print(f"{path}: has no such place any more: take it out of ALLOWED in tools/wall_clock.py")
-    if new:
-        print(f"{len(new)} places. Where no slow machine changes a result, end the line with `{MARK}why`.")
-    return 1 if new or stale else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
