@@ -91,6 +91,14 @@ def test_new_and_deleted_files_run_it_again(place, capfd):
     assert run(place, SERVER, PYTEST) == 5, "pytest's status where no item was collected"
 
 
+def test_what_a_link_leads_to_is_read_through_it(place, capfd):
+    """As `crds/` leads into the chart."""
+    (place.root / "server/src/windlass/page.md").symlink_to("../../../docs/how-to/page.md")
+    runs(place, capfd)
+    write(place, "docs/how-to/page.md", "Another page.\n")
+    assert "▸ suite server" in runs(place, capfd)[1]
+
+
 def test_a_file_of_others_does_not_run_it_again(place, capfd):
     runs(place, capfd)
     write(place, "docs/how-to/page.md", "Another page.\n")

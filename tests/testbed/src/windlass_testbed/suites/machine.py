@@ -29,7 +29,7 @@ KEPT = 20
 def digests(root: Path) -> dict[str, str]:
     """Return a digest of each file as it lies on the disk, tracked or not; ignored and deleted files have none.
 
-    It covers the executable bit, a link's target, and whether git tracks the file, which tests of the tree ask.
+    It covers the executable bit, a link's target and content, and whether git tracks the file.
     """
     tracked = set(_git(root, "ls-files", "-z"))
     untracked = set(_git(root, "ls-files", "-z", "--others", "--exclude-standard"))
@@ -43,11 +43,10 @@ def _git(root: Path, *words: str) -> list[str]:
 
 
 def _digest(file: Path) -> str:
-    if file.is_symlink():
-        return f"link {file.readlink()}"
+    link = f"link {file.readlink()} " if file.is_symlink() else ""
     if not file.is_file():
-        return ""
-    return f"{file.stat().st_mode & 0o111:o} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+        return link
+    return f"{link}{file.stat().st_mode & 0o111:o} {hashlib.sha256(file.read_bytes()).hexdigest()}"
 
 
 def surroundings(paths: Paths, suite: Suite, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 `python -m windlass_testbed.suites` loads it by PYTEST_PLUGINS and names the record's file in RECORD. A worker of xdist
 passes the files that it read to the process that started it, which writes the record. An audit hook sees the files
 that Python opens in these processes, imports included. It does not see what a subprocess or a container reads:
-`tests/testbed/tests/suites/test_table.py` searches the tests for names of files.
+`tests/house/test_suites_table.py` searches the tests for names of files.
 """
 
 import importlib.util

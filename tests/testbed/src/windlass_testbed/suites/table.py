@@ -94,9 +94,9 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("console/src/windlass_console/pages/app.js", "contract attack testbed console kind apiserver"),
     ("console/src/windlass_console/pages/*", "console apiserver"),
     ("console/*", "contract attack testbed console kind apiserver"),
-    # CUDA's sources: compiled on a card alone, so tests on a CPU read their text at most.
-    ("server/src/windlass/*.cu", "server"),
-    ("server/src/windlass/*.cuh", "server"),
+    # CUDA's sources: compiled on a card alone, so tests on a CPU read their text at most, or hash an image's files.
+    ("server/src/windlass/*.cu", "testbed server"),
+    ("server/src/windlass/*.cuh", "testbed server"),
     ("server/tests/launch/checkpoints/*", "server engine"),
     ("server/tests/*", "server"),
     ("server/lookahead/*", "contract attack testbed server sanitize engine kind"),

@@ -14,7 +14,7 @@ from windlass_testbed.suites.table import ROWS, SUITES, Suite, first_row, reader
 FILES = frozenset(machine.digests(REPOSITORY))
 FOLDERS = frozenset(str(parent) for file in FILES for parent in Path(file).parents)
 SOURCES = tuple(sorted(file for file in FOLDERS if file.endswith("/src") and not file.startswith("images/")))
-HERE = "tests/testbed/tests/suites"
+HERE = ("tests/testbed/tests/suites/", "tests/house/")
 """Tests that name files which they do not read."""
 OTHERS = {"models/tiny", "docs/img"}
 """A repository of the hub in tests of the download, and the folder that `make demo-console` writes."""
@@ -113,7 +113,7 @@ def test_what_a_suite_imports_is_its_input(suite):
 def test_what_the_tests_of_a_suite_name_is_its_input(suite):
     """A folder: some file below it is."""
     tests = [file for file in closure(suite) if "/src/" not in file and readers(file) != ALL]
-    names = {name for file in tests if not file.startswith(f"{HERE}/") for name in named(file)}
+    names = {name for file in tests if not file.startswith(HERE) for name in named(file)}
     lacking = {name for name in names & FILES if suite.name not in readers(name)}
     for folder in names & FOLDERS:
         if not any(suite.name in readers(file) for file in FILES if file.startswith(f"{folder}/")):
@@ -149,7 +149,7 @@ def test_what_has_no_row_is_everybodys(file):
         ("docs/how-to/cluster.md", "contract"),
         ("docs/reference/console-api.md", "contract console"),
         ("console/src/windlass_console/pages/list.js", "console apiserver"),
-        ("server/src/windlass/quantization/kernels/stream.cu", "server"),
+        ("server/src/windlass/quantization/kernels/stream.cu", "testbed server"),
         ("sizing/tests/data/models.json", "contract shared engine"),
         ("charts/windlass/templates/rbac.yaml", "contract testbed operator kind apiserver"),
         ("crds/llmservices.serving.windlass.dev.yaml", "contract attack testbed shared operator kind apiserver"),
