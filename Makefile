@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 BED := $(BIN)/python -m windlass_testbed
+# Runs the suites of a target unless their input has passed on this machine; FORCE=1 runs them all.
+SUITES := $(BIN)/python -m windlass_testbed.suites
 ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 # The gate has two cores; tests/conftest.py says what stays together. An engine keeps a core busy. The other tests wait for
 # timers, disks and processes half of their time, so they get more processes than there are cores.
@@ -91,14 +93,17 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 
 ##@ Test
 .PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
-test: check sanitize-lookahead test-fast test-engine ## everything; sets up what it needs; ISA=avx2 as on a processor without AVX-512
+# `make`, not its variable: with that, `make -n` would run the line and take the check for passed.
+test: sync ## everything but what has passed with the same input, FORCE=1 that too; ISA=avx2 as on a processor without AVX-512
+	@$(SUITES) check -- make --no-print-directory check
+	@$(MAKE) --no-print-directory sanitize-lookahead test-fast test-engine
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-kind test-apiserver
 test-fast: sync ## pure and contract tests: minutes
-	@$(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
+	@$(SUITES) test-fast -- $(BIN)/pytest -q $(FOUR) -m 'not apiserver and not kind'
 test-apiserver: sync ## the operator against a real kube-apiserver and etcd
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q $(FOUR) tests/apiserver tests/faults tests/attack/admission/test_spec_fuzz.py tests/attack/operator tests/attack/console -m 'not kind'
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(SUITES) test-apiserver -- $(BIN)/pytest -q $(FOUR) -m 'not kind'
 test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by two processes
-	@$(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long' tests/engine
+	@$(SUITES) test-engine -- $(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long'
 test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
@@ -147,7 +152,7 @@ demo-console: sync ## the console by its chart on the cluster, in headless Chrom
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
 test-kind: sync ## the scenarios on the kind cluster
-	@$(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long' tests/kind
+	@$(SUITES) test-kind -- $(BED) during $(ENGINE_TESTS) --durations 12 -m 'not long'
 test-published: sync ## a cluster from a node image by digest, out of a registry on this machine; takes the cluster away
 	@$(BIN)/python tests/kind/run_published.py $(if $(DEMO),--command demo --cold)
 test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the kind cluster
@@ -168,7 +173,7 @@ fuzz-license: sync ## ten minutes of invented bytes for the license parsers, and
 fuzz-api: sync ## drawn requests at every route of the server: EXAMPLES=100 of each
 	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),100) $(ENGINE_TESTS) tests/engine/api/test_openapi_fuzz.py
 sanitize-lookahead: sync ## the lookahead core under address, undefined-behaviour and thread sanitizers
-	@tools/sanitize lookahead_fuzz 150 1 && tools/sanitize lookahead_tiles && tools/sanitize lookahead_threads
+	@$(SUITES) sanitize-lookahead -- bash -c 'tools/sanitize lookahead_fuzz 150 1 && tools/sanitize lookahead_tiles && tools/sanitize lookahead_threads'
 fuzz-lookahead: sync ## random calls under the sanitizers: ROUNDS=5000 SEED=1
 	@tools/sanitize lookahead_fuzz $(or $(ROUNDS),5000) $(or $(SEED),1)
 soak: sync ## ten minutes at rest: the operator must write nothing, and take back every edit; REST=600

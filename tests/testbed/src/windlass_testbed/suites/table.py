@@ -1,0 +1,164 @@
+"""The table of suites: what each runs, and which files of the repository are its input.
+
+A row gives the suites that read the files of a pattern; the first row that fits a file counts, and `*` crosses folders.
+A file without a row is an input of every suite: the Makefile, conftest.py, locks, `images/` and this program have none.
+`check` and `house` hold rules about files, so every file is their input.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A make target runs its suites in turn, with the command that the Makefile gives and the suite's `tests`."""
+
+    name: str
+    target: str
+    tests: tuple[str, ...] = ()
+    reads_everything: bool = False
+    runs_engine: bool = False
+    """Whether the engine's image is an input."""
+    is_pytest: bool = True
+
+
+SUITES = (
+    Suite("check", "check", reads_everything=True, is_pytest=False),
+    Suite("sanitize", "sanitize-lookahead", is_pytest=False),
+    Suite("house", "test-fast", ("tests/house",), reads_everything=True),
+    Suite("contract", "test-fast", ("tests/contract",)),
+    Suite("attack", "test-fast", ("tests/attack",)),
+    Suite("testbed", "test-fast", ("tests/testbed/tests",)),
+    Suite("shared", "test-fast", ("base/tests", "sizing/tests", "api/tests")),
+    Suite("operator", "test-fast", ("operator/tests", "operator/download/tests", "client/tests")),
+    Suite("server", "test-fast", ("server/tests", "deepspeed_server/tests")),
+    Suite("license", "test-fast", ("license_server/tests",)),
+    Suite("console", "test-fast", ("console/tests",)),
+    Suite("engine", "test-engine", ("tests/engine",), runs_engine=True),
+    Suite("kind", "test-kind", ("tests/kind",), runs_engine=True),
+    Suite(
+        "apiserver",
+        "test-apiserver",
+        (
+            *("tests/apiserver", "tests/faults", "tests/attack/admission/test_spec_fuzz.py"),
+            *("tests/attack/operator", "tests/attack/console"),
+        ),
+    ),
+)
+EVERY = " ".join(suite.name for suite in SUITES)
+TESTBED, SUITE_PROGRAM = "tests/testbed/src/windlass_testbed", "tests/testbed/src/windlass_testbed/suites"
+ROWS: tuple[tuple[str, str], ...] = (
+    # Tests, and what they share.
+    (f"{SUITE_PROGRAM}/*", EVERY),
+    (f"{TESTBED}/__init__.py", EVERY),
+    (f"{TESTBED}/certificate.py", EVERY),
+    (f"{TESTBED}/ports.py", EVERY),
+    (f"{TESTBED}/simulated_time.py", EVERY),
+    (f"{TESTBED}/waiting.py", EVERY),
+    ("tests/testbed/tests/*", "testbed"),
+    ("tests/testbed/*", "contract testbed attack operator engine kind apiserver"),
+    ("tests/house/*", ""),
+    ("tests/contract/*", "contract engine"),
+    ("tests/attack/network/*", "attack engine kind apiserver"),
+    ("tests/attack/guard/*", "attack engine apiserver"),
+    ("tests/attack/*", "attack apiserver"),
+    ("tests/browser/*", "attack engine"),
+    ("tests/apiserver/*", "attack kind apiserver"),
+    ("tests/faults/*", "kind apiserver"),
+    ("tests/engine/*", "engine"),
+    ("tests/kind/*", "kind"),
+    ("tests/console/*", ""),
+    ("tests/ray/*", ""),
+    ("tests/storage/*", ""),
+    # Distributions: their own tests, and the suites that import them, start them, or have them in an image.
+    ("base/tests/*", "shared"),
+    ("base/*", "contract attack testbed shared operator server license console engine kind apiserver"),
+    ("sizing/tests/*.json", "contract shared engine"),
+    ("sizing/tests/*", "shared"),
+    ("sizing/*", "contract attack testbed shared operator server console engine kind apiserver"),
+    ("api/tests/*", "shared"),
+    ("api/*", "contract attack testbed shared operator server console engine kind apiserver"),
+    ("operator/tests/*", "contract attack shared operator apiserver"),
+    ("operator/download/tests/*", "contract attack operator kind"),
+    ("operator/*", "contract attack testbed shared operator server kind apiserver"),
+    ("client/tests/*", "operator"),
+    ("client/*", "contract attack testbed shared operator console engine kind apiserver"),
+    ("license_server/tests/*", "license"),
+    ("license_server/*", "contract attack testbed license kind apiserver"),
+    ("deepspeed_server/tests/*", "attack server"),
+    ("deepspeed_server/*", "contract attack testbed server engine"),
+    ("console/tests/*", "console"),
+    # The cluster asks the image for these two pages alone; `make test-console` has the pages' own tests.
+    ("console/src/windlass_console/pages/index.html", "contract attack testbed console kind apiserver"),
+    ("console/src/windlass_console/pages/app.js", "contract attack testbed console kind apiserver"),
+    ("console/src/windlass_console/pages/*", "console apiserver"),
+    ("console/*", "contract attack testbed console kind apiserver"),
+    # CUDA's sources: compiled on a card alone, so tests on a CPU read their text at most, or hash an image's files.
+    ("server/src/windlass/*.cu", "testbed server"),
+    ("server/src/windlass/*.cuh", "testbed server"),
+    ("server/tests/launch/checkpoints/*", "server engine"),
+    ("server/tests/*", "server"),
+    ("server/lookahead/*", "contract attack testbed server sanitize engine kind"),
+    ("server/*", "contract attack testbed server engine kind"),
+    # What is installed, shown and measured.
+    ("charts/windlass/files/dashboards/*", "contract testbed operator engine kind apiserver"),
+    ("charts/*", "contract testbed operator kind apiserver"),
+    ("crds/*", "contract attack testbed shared operator kind apiserver"),
+    ("examples/*", "contract testbed operator kind"),
+    ("models/*", "contract testbed operator server engine kind"),
+    ("benchmarks/*", "contract shared server engine"),
+    ("changelog.d/*", "testbed"),
+    ("findings/*", ""),
+    # Pages that code prints, or that hold a table of the code, and the tests that compare them.
+    ("docs/reference/console-api.md", "contract console"),
+    ("docs/reference/license-server.md", "contract license"),
+    ("docs/how-to/license.md", "contract license"),
+    ("docs/reference/sizing.md", "contract shared"),
+    ("docs/reference/quantization.md", "contract shared"),
+    ("docs/reference/troubleshooting.md", "contract operator"),
+    ("docs/how-to/expose.md", "contract operator kind"),
+    ("docs/reference/llmservice.*", "contract operator"),
+    ("docs/reference/kubectl-windlass.md", "contract operator"),
+    ("docs/how-to/console.md", "contract apiserver"),
+    ("docs/how-to/doctor.md", "contract server"),
+    ("docs/reference/api.md", "contract server"),
+    ("docs/reference/architectures.md", "contract server"),
+    ("docs/reference/chat-templates.md", "contract server"),
+    ("docs/reference/deepspeed.md", "contract server"),
+    ("docs/reference/groups.md", "contract server"),
+    ("docs/reference/lookahead.md", "contract server"),
+    ("docs/reference/start-command.md", "contract server"),
+    ("docs/reference/model-configs.md", "contract engine"),
+    ("docs/*", "contract"),
+    ("README.md", "contract kind"),
+    ("CONTRIBUTING.md", "contract"),
+    ("SECURITY.md", "contract"),
+    ("LICENSE", "testbed"),
+    ("NOTICE", "testbed"),
+    (".importlinter", ""),
+    (".clang-format", ""),
+    (".clang-tidy", ""),
+    (".yamllint", ""),
+    ("tools/sanitize", "sanitize"),
+    ("tools/docs/draw_dashboard.py", "contract engine apiserver kind"),
+    ("tools/docs/*", "contract"),
+    ("tools/engine_*.py", "engine"),
+    ("tools/supported_architectures.py", "engine"),
+    ("tools/cpp", ""),
+    ("tools/wall_clock.py", ""),
+)
+
+
+def first_row(file: str) -> tuple[str, str] | None:
+    """Return the row that counts for a file."""
+    return next((row for row in ROWS if fnmatchcase(file, row[0])), None)
+
+
+@cache
+def readers(file: str) -> frozenset[str]:
+    """Return the names of the suites that a file is an input of."""
+    row = first_row(file)
+    if row is None:
+        return frozenset(EVERY.split())
+    return frozenset({suite.name for suite in SUITES if suite.reads_everything} | set(row[1].split()))
