@@ -32,7 +32,7 @@ FIRST = (
     "vllm.v1.engine.llm_engine",
     "vllm.v1.worker.cpu_worker",
 )
-"""What most scripts import. Nothing of ours: one of them looks at what an import of ours changes."""
+"""Modules that most scripts import, none of ours: one script looks at what an import of ours changes."""
 OF_IMPORTS = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_LOGGING_STREAM": "ext://sys.stderr", "TORCHDYNAMO_DISABLE": "1"}
 """Read while vLLM is imported. The image has no compiler, so torch is to compile none of its functions at first use."""
 DESCRIBED = "/opt/windlass/engine-models/modelinfos"

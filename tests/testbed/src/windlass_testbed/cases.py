@@ -13,6 +13,8 @@ from typing import Any
 
 Check = Callable[..., None]
 SHOWN_CHARS = 100
+HANG_S, HANG_CASE_S = 300, 5
+"""Seconds that end a hang: those of any item, and more for each case."""
 
 
 def every_case(names: str, cases: Iterable[Any], ids: Iterable[object] = ()) -> Callable[[Check], Check]:
@@ -28,6 +30,8 @@ def every_case(names: str, cases: Iterable[Any], ids: Iterable[object] = ()) -> 
         raise ValueError(f"no case for {', '.join(words)}: the test would test nothing")
 
     def decorated(check: Check) -> Check:
+        import pytest  # of the tests' environment; the rest of the package works without it
+
         if inspect.iscoroutinefunction(check):
             raise TypeError(f"{check.__name__} is a coroutine function: parametrize it by pytest")
 
@@ -42,13 +46,13 @@ def every_case(names: str, cases: Iterable[Any], ids: Iterable[object] = ()) -> 
         signature = inspect.signature(check)
         kept = [one for name, one in signature.parameters.items() if name not in words]
         test.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # pytest reads it
-        return test
+        return pytest.mark.timeout(HANG_S + HANG_CASE_S * len(filled))(test)
 
     return decorated
 
 
 def _failure(check: Check, arguments: Mapping[str, Any]) -> BaseException | None:
-    from _pytest.outcomes import Failed  # of the tests' environment; the rest of the package works without it
+    from _pytest.outcomes import Failed  # imported here as pytest is
 
     try:
         check(**arguments)

@@ -52,6 +52,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     # Tests, and what they share.
     (f"{SUITE_PROGRAM}/*", EVERY),
     (f"{TESTBED}/__init__.py", EVERY),
+    (f"{TESTBED}/cases.py", EVERY),
     (f"{TESTBED}/certificate.py", EVERY),
     (f"{TESTBED}/ports.py", EVERY),
     (f"{TESTBED}/simulated_time.py", EVERY),
@@ -146,7 +147,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("tools/engine_*.py", "engine"),
     ("tools/supported_architectures.py", "engine"),
     ("tools/cpp", ""),
-    ("tools/wall_clock.py", ""),
+    ("tools/house/*", ""),
 )
 
 
