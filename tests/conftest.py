@@ -27,12 +27,17 @@ TOGETHER = {
     "the server `busy`": ("tests/engine/api/test_load.py", "tests/engine/processes/test_hang.py"),
 }
 
+EACH_ALONE = ("tests/contract/test_methods.py",)
+"""Files of minutes of a processor whose items share no fixture: no process has a whole one left at the end."""
+
 
 class ByPlace(LoadScopeScheduling):
     """What stays in one process; marks would say it too, but xdist 3.8 cannot read its groups from pytest 9.2."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file in EACH_ALONE:
+            return nodeid
         return next((name for name, starts in TOGETHER.items() if file.startswith(starts)), file)
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from windlass_testbed.ports import free_ports
 from windlass_testbed.waiting import HANG_S, wait_until
 
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 5  # an API server whose clients stay connected waits a minute for them
 LOG_TAIL_BYTES = 3000
 
 

@@ -67,6 +67,7 @@ def models() -> dict[str, ModelFacts]:
     }
 
 
+@cache
 def _spec(method: str | None, card: str, dtype: str | None, family: str = "vllm", **more: bool) -> LLMServiceSpec:
     asked = {"quantization": method, "dtype": dtype, **more}
     return LLMServiceSpec.model_validate(

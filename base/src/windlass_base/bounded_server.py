@@ -10,6 +10,8 @@ from typing import Any
 
 MOST_CONNECTIONS = 64
 """Connections, each with a thread; the operator, a scraper and the probes have a handful."""
+END_LOOK_S = 0.05
+"""Seconds between two looks of `serve_forever` for its end, which `shutdown` awaits; the standard library has 0.5."""
 
 
 class BoundedServer(ThreadingHTTPServer):

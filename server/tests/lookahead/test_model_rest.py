@@ -83,11 +83,11 @@ class Batch:
 
     def choose(self, ids):
         """As the engine does: it asks where drafts are planned, and a step has those that the one before it made."""
-        table_ms = [self.plain_ms * (1 + 0.0015 * drafts) + self.model.table_ms for drafts in range(64 * MOST + 1)]
         planned = [MOST if self.policy.draft_budget(0.0) else 0] * len(ids)
         if not any(planned):
             return 0
-        table_ms = table_ms[: min(sum(planned), self.covered) + 1]
+        most = min(sum(planned), self.covered)
+        table_ms = [self.plain_ms * (1 + 0.0015 * drafts) + self.model.table_ms for drafts in range(most + 1)]
         return self.policy.drafts_to_verify(ids, planned, table_ms, len(ids), True, 0)
 
     def emit(self, ids, verified):

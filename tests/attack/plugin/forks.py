@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -40,6 +41,7 @@ def serve(module: str) -> None:
     """Answer requests until the input ends."""
     for name in (module, *LOADED[module]):
         importlib.import_module(name)
+    gc.freeze()  # no fork walks over what was imported, which would copy its pages
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -50,9 +52,13 @@ def serve(module: str) -> None:
 
 
 LOADED = {
-    "windlass_kubectl.__main__": [f"windlass_kubectl.{one}" for one in "status logs chat report".split()],
-    "windlass.cli.main": ["windlass.chat.stream"],
+    "windlass_kubectl.__main__": [
+        *(f"windlass_kubectl.{one}" for one in "status logs chat report".split()),
+        *("truststore", "httpcore2", "anyio._backends._asyncio"),
+    ],
+    "windlass.cli.main": ["windlass.chat.stream", "typer._adapters", "httpcore", "anyio._backends._asyncio"],
 }
+"""Modules that each command would import, for each program; httpx, httpx2 and typer import theirs late."""
 
 if __name__ == "__main__":
     serve(sys.argv[1])

@@ -1,7 +1,10 @@
 """The API server as a pod asks it: by its service account, from a thread, a few requests a minute.
 
-A kubeconfig is not read here, so that a small server needs httpx2 alone.
+A kubeconfig is not read here, so that a small server needs httpx2 alone, which is imported with the first request: a
+server outside a cluster, and a command that asks nothing, start without it.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -11,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx2
+if TYPE_CHECKING:
+    import httpx2
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -40,6 +44,8 @@ class KubeApi:
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Status and object; 404 and 409 are answers, everything else that failed is a KubeError."""
+        import httpx2
+
         try:
             with self._http.stream(method, path, headers=self._headers(), **_content(body)) as answer:
                 text = _bounded(answer, time.monotonic() + _ANSWER_TIMES * self.timeout_s)
@@ -54,6 +60,8 @@ class KubeApi:
     @cached_property
     def _http(self) -> httpx2.Client:
         """Connections are kept: a review of a token then needs no handshake. Proxies are no way to the API server."""
+        import httpx2
+
         verify = ssl.create_default_context(cafile=str(self.ca_file)) if self.ca_file is not None else True
         return httpx2.Client(base_url=self.url, verify=verify, timeout=self.timeout_s, trust_env=False)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from windlass_base.bounded_server import BoundedServer
+from windlass_base.bounded_server import END_LOOK_S, BoundedServer
 
 PATH = "/windlass/facts"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the operator asks from another pod
@@ -33,5 +33,5 @@ def serve(port: int, facts: Callable[[], dict[str, Any]]) -> BoundedServer:
             """Nothing: the log holds the progress lines."""
 
     server = BoundedServer((EVERYWHERE, port), Handler)
-    threading.Thread(target=server.serve_forever, name="facts", daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(END_LOOK_S,), name="facts", daemon=True).start()
     return server

@@ -47,10 +47,11 @@ class Rule:
 
     def fits(self, marks: Marks) -> bool:
         """Whether the checkpoint has the marks."""
+        if self.family and not marks.architecture.startswith(self.family):
+            return False
         template, prompt = compact(marks.template), compact(marks.prompt)
         return (
-            (not self.family or marks.architecture.startswith(self.family))
-            and not (self.others and marks.architecture.startswith(self.others))
+            not (self.others and marks.architecture.startswith(self.others))
             and all(compact(mark) in template for mark in self.says)
             and not any(compact(mark) in template for mark in self.lacks)
             and all(compact(mark) in prompt for mark in self.prompt)

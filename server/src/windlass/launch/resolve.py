@@ -7,7 +7,7 @@ that `windlass run --explain` is this module's output and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from windlass_sizing import engine_flags
@@ -72,7 +72,7 @@ ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ())
 
 def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> str:
     """Where the model's files are: needed before they can be read."""
-    text, _ = _origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None)[0]
+    text, _ = next(_origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None))
     return text
 
 
@@ -180,22 +180,25 @@ def _first_setting(
     flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
 ) -> Setting | None:
     """The first of flag, variable, file and default that says something."""
-    found = _origins(flag, line, environment, model)
-    if not found:
+    found = next(_origins(flag, line, environment, model), None)
+    if found is None:
         return None
-    text, source = found[0]
+    text, source = found
     origin = source if source == FROM_FILE else f"--{flag.name}" if source == "flag" else source
     return Setting(flag.name, values.read(flag, text, origin), source, secret=flag.secret)
 
 
 def _origins(
     flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
-) -> list[tuple[str, str]]:
+) -> Iterator[tuple[str, str]]:
+    if (text := line.said.get(flag.name)) is not None:
+        yield text, "flag"
+    yield from ((text, f"variable {name}") for name in flag.variables if (text := environment.get(name)))
     in_file = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
-    said = [(line.said.get(flag.name), "flag")]
-    said += [(environment.get(name) or None, f"variable {name}") for name in flag.variables]
-    said += [(in_file.get(flag.name), FROM_FILE), (flag.default, DEFAULT)]
-    return [(text, source) for text, source in said if text is not None]
+    if (text := in_file.get(flag.name)) is not None:
+        yield text, FROM_FILE
+    if flag.default is not None:
+        yield flag.default, DEFAULT
 
 
 def _group_words(machine: Machine, line: CommandLine) -> tuple[str, ...]:

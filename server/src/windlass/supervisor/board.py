@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from windlass_base.bounded_server import BoundedServer
+from windlass_base.bounded_server import END_LOOK_S, BoundedServer
 
 from windlass.errors import UsageError, WindlassError
 from windlass.group.membership import GroupFacts
@@ -208,7 +208,7 @@ class FactsServer:
             raise UsageError(
                 f"facts port {port} cannot be opened: {error.strerror}; set WINDLASS_FACTS_PORT"
             ) from error
-        self._thread = threading.Thread(target=self._http.serve_forever, name="facts", daemon=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(END_LOOK_S,), name="facts", daemon=True)
 
     @property
     def port(self) -> int:
