@@ -31,7 +31,6 @@ DRAFTING = start_command.SPECULATION
 HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
 DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
 SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
-"""Methods of the engine that draft beside the cache."""
 ANY_LENGTH = "enable_adaptive_verification"
 DRAFTS_ALIKE = frozenset(
     {
