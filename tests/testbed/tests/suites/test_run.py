@@ -46,6 +46,7 @@ def stamps_of(place: Place) -> list[Stamp]:
 
 
 def write(place: Place, name: str, text: str) -> None:
+    (place.root / name).parent.mkdir(parents=True, exist_ok=True)
     (place.root / name).write_text(text)
 
 
@@ -136,6 +137,14 @@ def test_a_run_that_shows_less_leaves_no_stamp(place, capfd, text, reason):
     status, out = runs(place, capfd)
     assert (status, stamps_of(place)) == (0, [])
     assert reason in next(line for line in out.splitlines() if line.startswith("suite server is not stamped"))
+
+
+def test_a_file_read_for_an_images_tag_is_no_obstacle(place, capfd):
+    page = "console/src/windlass_console/pages/app.js"
+    write(place, page, "export {};\n")
+    write(place, "server/tests/test_one.py", READS.format(name=page))
+    runs(place, capfd)
+    assert "is skipped" in runs(place, capfd)[1]
 
 
 def test_choosing_tests_leaves_no_stamp(place, capfd):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -13,7 +14,7 @@ FEWEST_OF_LAST = 0.9
 smaller parts; FORCE=1 stamps a greater one."""
 CHOOSING = ("PYTEST_ADDOPTS", "WINDLASS_GOLDEN")
 """Variables that leave tests out, or write what they would compare: a run with one of them shows nothing."""
-SHOWN_FILES = 5
+SHOWN_FILES, FOLDER_PARTS = 5, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,16 @@ def fault(suite: Suite, record: Record | None, digests: Mapping[str, str], last:
         return f"{record.without_outcome} of {record.collected} collected items have no outcome"
     if last and record.passed < FEWEST_OF_LAST * last.passed:
         return f"{record.passed} items passed, {last.passed} at its last stamp; FORCE=1 stamps the new number"
-    unnamed = [file for file in record.files if file in digests and suite.name not in readers(file)]
+    read = [file for file in record.files if file in digests and not table.is_in_images_alone(file)]
+    unnamed = [file for file in read if suite.name not in readers(file)]
     if unnamed:
         return f"it read files that are no input of it in {table.__file__}: {_listed(unnamed)}"
     return ""
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - SHOWN_FILES
-    return ", ".join(names[:SHOWN_FILES]) + (f" and {more} more" if more > 0 else "")
+    """Return the names, or where there are many, their folders with numbers of files."""
+    if len(names) <= SHOWN_FILES:
+        return ", ".join(names)
+    folders = Counter("/".join(name.split("/")[:FOLDER_PARTS][:-1] or [name]) for name in names)
+    return ", ".join(f"{folder} ({number})" for folder, number in sorted(folders.items()))

@@ -151,10 +151,18 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("tools/house/*", ""),
 )
 
+IN_IMAGES = ("console/src/windlass_console/pages/*", "server/src/windlass/*.cu", "server/src/windlass/*.cuh")
+"""Files that a suite reads for an image's tag, though none of its tests runs them. Their rows say whose they are."""
+
 
 def first_row(file: str) -> tuple[str, str] | None:
     """Return the row that counts for a file."""
     return next((row for row in ROWS if fnmatchcase(file, row[0])), None)
+
+
+def is_in_images_alone(file: str) -> bool:
+    """Whether a suite that reads the file for an image's tag need not have it as an input."""
+    return any(fnmatchcase(file, pattern) for pattern in IN_IMAGES)
 
 
 @cache
