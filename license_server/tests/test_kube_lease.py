@@ -77,7 +77,7 @@ def api(fake: FakeApi, tmp_path: Path) -> Iterator[KubeApi]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     (tmp_path / "token").write_text("t0ken\n")
     with closing(KubeApi(f"http://127.0.0.1:{server.server_port}", tmp_path / "token", timeout_s=HANG_S)) as api:

@@ -75,7 +75,9 @@ def _serving(server: Server) -> Iterator[Server]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{http.server_address[1]}"
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,))  # how soon it sees that the test is over
+    thread = threading.Thread(
+        target=http.serve_forever, kwargs={"poll_interval": 0.02}
+    )  # how soon it sees that the test is over
     thread.start()
     try:
         yield server

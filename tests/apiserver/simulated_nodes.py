@@ -46,7 +46,7 @@ class Kubelet(ThreadingHTTPServer):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(_certificate(folder))
         self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.02,))
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
         self.thread.start()
 
     def stop(self) -> None:

@@ -99,7 +99,7 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def pod_server(address) -> Iterator[list[dict[str, str]]]:
     with ThreadingHTTPServer((address, 8501), Pod) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         yield Pod.seen
         server.shutdown()

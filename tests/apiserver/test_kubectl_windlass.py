@@ -300,7 +300,7 @@ class _Engine(BaseHTTPRequestHandler):
 def engine():
     """A server that speaks enough of the API to be talked to."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Engine)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server.server_address[1]
     server.shutdown()

@@ -68,7 +68,7 @@ def engine() -> Iterator[str]:
     """A server's address."""
     Engine.looks, Engine.keys = 0, set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Engine) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/v1"
         server.shutdown()

@@ -22,7 +22,7 @@ def test_readiness_is_what_the_api_says_now() -> None:
     """A member's own API is asked each time; one without an API is ready while it serves."""
     facts = FactsBoard("s", EngineFacts("vllm", "0", ()))
     with HTTPServer(("127.0.0.1", 0), HealthHandler) as api:
-        threading.Thread(target=api.serve_forever, args=(0.02,), daemon=True).start()
+        threading.Thread(target=api.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         facts.set_health_url(f"http://127.0.0.1:{api.server_port}/health")
         assert not facts.ready(), "it does not serve yet"
         facts.enter(phases.SERVING)

@@ -107,7 +107,7 @@ def registry_that_says(code: int) -> Iterator[tuple[str, list[str]]]:
             """Say nothing on the terminal."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
         yield f"127.0.0.1:{server.server_port}", asked

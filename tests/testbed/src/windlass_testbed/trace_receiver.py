@@ -72,7 +72,7 @@ def server(out: Path, port: int) -> ThreadingHTTPServer:
 def receiving(out: Path) -> Iterator[str]:
     """A receiver in a thread; gives the endpoint to send to."""
     with server(out, 0) as http:
-        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.1:{http.server_port}/v1/traces"
         http.shutdown()
 
