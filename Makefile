@@ -92,7 +92,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead test-gpu-grammars
 # `make`, not its variable: with that, `make -n` would run the line and take the check for passed.
 test: sync ## everything but what has passed with the same input, FORCE=1 that too; ISA=avx2 as on a processor without AVX-512
 	@$(SUITES) check -- make --no-print-directory check
@@ -134,6 +134,8 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
+test-gpu-grammars: ## the same place: every order of requests that take different grammar engines, behind fresh starts
+	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here tests/engine/grammars
 test-docs: docs ## the site in headless Chromium: the copy button, the search, the tables of fields, the front page
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(BIN)/pytest -q --timeout 300 tests/browser/run_site.py
