@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from windlass_sizing.quantization.decision import default_dtype
+from windlass_sizing.settings.flags import LENGTH_CUT_TOKENS
 
 from windlass.errors import UsageError
 from windlass.group import arguments
 from windlass.launch import cpu, parsing, quantize, templates
-from windlass.launch.flags import LENGTH_CUT_TOKENS
 from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
 from windlass.launch.templates import Row
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.settings.values import Value
 
 from windlass.adapters.model import Adapters, Merge
 from windlass.group.plan import GroupPlan
 from windlass.launch.marks import Marks
-from windlass.launch.values import Value
 from windlass.startup.first_chat import Question
 
 FROM_FILE = "ti_model_config.json"

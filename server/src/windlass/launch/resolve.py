@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import context_length
+from windlass_sizing.settings import engine_words, legacy, values
+from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
+from windlass_sizing.settings.parse import CommandLine, parse
 
 from windlass.adapters.model import Asked
-from windlass.errors import UsageError
+from windlass.errors import UsageError, usage_errors
 from windlass.group import arguments
 from windlass.launch import (
     adjust,
     conflicts,
     cpu,
     dry_run,
-    engine_words,
     graphs,
     host_drafts,
-    legacy,
     lookahead,
     loopback,
     lora,
@@ -34,9 +35,7 @@ from windlass.launch import (
     sequence_parallel,
     speculation,
     templates,
-    values,
 )
-from windlass.launch.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import (
@@ -49,7 +48,6 @@ from windlass.launch.model import (
     PlannedFile,
     Setting,
 )
-from windlass.launch.parse import CommandLine, parse
 from windlass.sampling import start_command
 
 
@@ -70,12 +68,14 @@ ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ())
 """Values that mean: leave the engine's flag out."""
 
 
+@usage_errors()
 def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> str:
     """Where the model's files are: needed before they can be read."""
     text, _ = next(_origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None))
     return text
 
 
+@usage_errors()
 def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> Asked:
     """Which directories to look at, and for what: needed before they can be read.
 
@@ -90,6 +90,7 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 
+@usage_errors()
 def resolve(
     argv: tuple[str, ...],
     environment: Mapping[str, str],

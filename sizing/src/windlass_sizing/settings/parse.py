@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from windlass_sizing.engine_flags import record
-
-from windlass.errors import UsageError
-from windlass.launch.flags import BY_NAME, Flag, Kind
-from windlass.launch.values import is_switch_word
+from windlass_sizing.errors import SettingsError
+from windlass_sizing.settings.flags import BY_NAME, Flag, Kind
+from windlass_sizing.settings.values import is_switch_word
 
 SHORT = ("-q", "-tp", "-pp", "-spec-draft-tp")
 
@@ -31,12 +30,12 @@ class CommandLine:
 def parse(words: tuple[str, ...]) -> CommandLine:
     """Split the words; a first word that is no flag is the model directory, as with `vllm serve`.
 
-    UsageError where `--model` names another.
+    SettingsError where `--model` names another.
     """
     if words and not words[0].startswith("-"):
         line = split(words[1:], BY_NAME)
         if (other := line.said.get("model", words[0])) != words[0]:
-            raise UsageError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
+            raise SettingsError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
         return replace(line, said={"model": words[0], **line.said})
     return split(words, BY_NAME)
 
@@ -78,7 +77,7 @@ def _find(written: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
 
 def _negated(flag: Flag, joined: bool) -> str:
     if joined:
-        raise UsageError(f"--no-{flag.name} takes no value; write --{flag.name}=false or --no-{flag.name}")
+        raise SettingsError(f"--no-{flag.name} takes no value; write --{flag.name}=false or --no-{flag.name}")
     return "false"
 
 
@@ -87,7 +86,7 @@ def _take(flag: Flag, rest: list[str]) -> str:
     if flag.kind is Kind.SWITCH:
         return rest.pop(0) if rest and is_switch_word(rest[0]) else "true"
     if not rest or rest[0].startswith("--"):
-        raise UsageError(f"--{flag.name} needs a value: {flag.help}")
+        raise SettingsError(f"--{flag.name} needs a value: {flag.help}")
     values = [rest.pop(0)]
     while flag.kind in (Kind.NAMES, Kind.ADAPTERS) and rest and not rest[0].startswith("-"):
         values.append(rest.pop(0))
