@@ -7,13 +7,14 @@ that `windlass run --explain` is this module's output and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import context_length
-from windlass_sizing.settings import engine_words, legacy, values
-from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
+from windlass_sizing.settings import engine_words, legacy
+from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Kind
+from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Layers, Setting, settings_in_force
 from windlass_sizing.settings.parse import CommandLine, parse
 
 from windlass.adapters.model import Asked
@@ -38,16 +39,7 @@ from windlass.launch import (
 )
 from windlass.launch.front import front
 from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import (
-    DEFAULT,
-    FROM_FILE,
-    MATCH,
-    LaunchPlan,
-    Machine,
-    ModelFiles,
-    PlannedFile,
-    Setting,
-)
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles, PlannedFile
 from windlass.sampling import start_command
 
 
@@ -71,7 +63,8 @@ ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ())
 @usage_errors()
 def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> str:
     """Where the model's files are: needed before they can be read."""
-    text, _ = next(_origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None))
+    layers = _layers(parse(argv), environment if style.has_variables else {})
+    text, _ = next(layers.texts(ROW["model"]))
     return text
 
 
@@ -83,7 +76,7 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     """
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
-    said = {row.name: setting for row in rows if (setting := _first_setting(row, line, known, None)) is not None}
+    said = settings_in_force(_layers(line, known), rows).checked().rows
     modern = legacy.modern(line, known)[0]
     _check_words(said, modern)
     drafting = speculation.requested(modern.engine_words)
@@ -170,36 +163,17 @@ def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
 
 
 def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:
-    """Every row that somebody, or with `run` the table itself, says something for."""
-    known, files = (environment, model) if style.has_variables else ({}, None)
-    found = {flag.name: said for flag in FLAGS if (said := _first_setting(flag, line, known, files)) is not None}
+    """Every row that is given, or with `run` has a default."""
+    layers = _layers(line, environment, model) if style.has_variables else Layers(line)
+    found = settings_in_force(layers).checked().rows
     kept = {"model"} if style.leaves_defaults else set(found)
     return {name: setting for name, setting in found.items() if name in kept or setting.source != DEFAULT}
 
 
-def _first_setting(
-    flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
-) -> Setting | None:
-    """The first of flag, variable, file and default that says something."""
-    found = next(_origins(flag, line, environment, model), None)
-    if found is None:
-        return None
-    text, source = found
-    origin = source if source == FROM_FILE else f"--{flag.name}" if source == "flag" else source
-    return Setting(flag.name, values.read(flag, text, origin), source, secret=flag.secret)
-
-
-def _origins(
-    flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
-) -> Iterator[tuple[str, str]]:
-    if (text := line.said.get(flag.name)) is not None:
-        yield text, "flag"
-    yield from ((text, f"variable {name}") for name in flag.variables if (text := environment.get(name)))
-    in_file = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
-    if (text := in_file.get(flag.name)) is not None:
-        yield text, FROM_FILE
-    if flag.default is not None:
-        yield flag.default, DEFAULT
+def _layers(line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None = None) -> Layers:
+    files = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
+    below = {name: (text, FROM_FILE) for name, text in files.items() if text is not None}
+    return Layers(line, environment=environment, below=below)
 
 
 def _group_words(machine: Machine, line: CommandLine) -> tuple[str, ...]:

@@ -111,7 +111,7 @@ NAMES = tuple(_BY_NAME)
 
 def modern(line: CommandLine, environment: Mapping[str, str]) -> tuple[CommandLine, list[str]]:
     """The command line in today's flags, and notes about it; SettingsError for work that nobody does any more."""
-    old = split(line.engine_words, _BY_NAME)
+    old = split(line.engine_words, _BY_NAME).checked()
     for flag in GONE:
         text = old.said.get(flag.name)
         if text is not None and _wants(values.read(flag, text, f"--{flag.name}")):
