@@ -14,7 +14,7 @@ from windlass_sizing import engine_flags
 from windlass_sizing.model import context_length
 from windlass_sizing.settings import engine_words, legacy
 from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Kind
-from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Layers, Setting, settings_in_force
+from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Layers, Setting, Settings, settings_in_force
 from windlass_sizing.settings.parse import CommandLine, parse
 
 from windlass.adapters.model import Asked
@@ -84,6 +84,15 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
 
 
 @usage_errors()
+def settings_given(
+    argv: tuple[str, ...], environment: Mapping[str, str], model: ModelFiles, style: Style = RUN
+) -> Settings:
+    """The settings before machine and checkpoint change any; UsageError for a text that cannot be read."""
+    line, _ = legacy.modern(parse(argv), environment if style.has_variables else {})
+    return _settings(line, environment, model, style)
+
+
+@usage_errors()
 def resolve(
     argv: tuple[str, ...],
     environment: Mapping[str, str],
@@ -93,7 +102,7 @@ def resolve(
 ) -> LaunchPlan:
     """The plan, or a UsageError with what to do instead."""
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
-    settings = _settings(line, environment, model, style)
+    settings = _kept(_settings(line, environment, model, style), style)
     _check_words(settings, line)
     line, notes = _drafted(line, settings, model)
     line, on_host = host_drafts.taken(line, settings)
@@ -162,12 +171,15 @@ def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
         engine_words.check(line.engine_words, engine_flags.record(), (*BY_NAME, *legacy.NAMES))
 
 
-def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:
-    """Every row that is given, or with `run` has a default."""
+def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> Settings:
     layers = _layers(line, environment, model) if style.has_variables else Layers(line)
-    found = settings_in_force(layers).checked().rows
-    kept = {"model"} if style.leaves_defaults else set(found)
-    return {name: setting for name, setting in found.items() if name in kept or setting.source != DEFAULT}
+    return settings_in_force(layers).checked()
+
+
+def _kept(settings: Settings, style: Style) -> dict[str, Setting]:
+    """Every row that is given, or with `run` has a default."""
+    kept = {"model"} if style.leaves_defaults else set(settings.rows)
+    return {name: setting for name, setting in settings.rows.items() if name in kept or setting.source != DEFAULT}
 
 
 def _layers(line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None = None) -> Layers:

@@ -78,6 +78,8 @@ class Settings:
     engine_words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     """Sentences on texts that cannot be read; such a row has the value of the next layer."""
+    flags: frozenset[str] = frozenset()
+    """Rows that a flag names, with a text that can be read or without."""
 
     def checked(self) -> Settings:
         """Return the settings themselves; SettingsError for the first problem."""
@@ -100,6 +102,15 @@ class Settings:
         found = self.rows.get(name)
         return found.source if found else ""
 
+    def is_given(self, name: str) -> bool:
+        """Whether a layer above the default has a value that can be read."""
+        return self.source(name) not in ("", DEFAULT)
+
+    def names(self, flag: str) -> bool:
+        """Whether the words name a flag, ours or the engine's, in any spelling, with a value or a key or without."""
+        ours = flag.removeprefix("--") in self.flags
+        return ours or flag in (record().flag_of(word) for word in self.engine_words if word.startswith("-"))
+
     def engine_value(self, flag: str) -> str | None:
         """Return the text that the words give to one of the engine's own flags."""
         return engine_words.values(self.engine_words, record(), (flag,)).get(flag)
@@ -109,7 +120,7 @@ def settings_in_force(layers: Layers, rows: Iterable[Flag] = FLAGS) -> Settings:
     """The settings that the layers give to these rows."""
     problems = list(layers.line.problems)
     found = {flag.name: setting for flag in rows if (setting := _first(flag, layers, problems)) is not None}
-    return Settings(found, layers.line.engine_words, tuple(problems))
+    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.said))
 
 
 def _first(flag: Flag, layers: Layers, problems: list[str]) -> Setting | None:
