@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from windlass.launch import processes
-from windlass.launch.flags import ROW
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
@@ -18,6 +17,7 @@ from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
 from windlass_sizing import engine_flags
 from windlass_sizing.placement.api_processes import FLAGS_OF_ONE_PROCESS, FURTHER_GIB, STREAMS_AN_ENGINE
+from windlass_sizing.settings.flags import ROW
 from windlass_testbed.cases import every_case
 
 sys.path.insert(0, str(Path(__file__).parent))

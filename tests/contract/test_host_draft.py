@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from windlass.launch import host_drafts
-from windlass.launch.flags import FLAGS
 from windlass.launch.model import DraftFiles, Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass.lookahead import settings
@@ -21,6 +20,7 @@ from windlass_api.plan.model import Plan
 from windlass_lookahead import draft_model
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement import host_draft
+from windlass_sizing.settings.flags import FLAGS
 from windlass_testbed.cases import every_case
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from windlass.launch.flags import BY_NAME, Flag
-from windlass.launch.legacy import NAMES
 from windlass.launch.model import Gpu, Machine, ModelFiles
-from windlass.launch.parse import SHORT as ONE_DASH
-from windlass.launch.parse import parse
 from windlass.launch.resolve import resolve
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.overrides import SETTINGS, Setting, engine_in_force
 from windlass_sizing import engine_flags
+from windlass_sizing.settings.flags import BY_NAME, Flag
+from windlass_sizing.settings.legacy import NAMES
+from windlass_sizing.settings.parse import SHORT as ONE_DASH
+from windlass_sizing.settings.parse import parse
 from windlass_testbed.cases import every_case
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=131072, attention_heads=64)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from windlass.launch.flags import FLAGS
+from windlass_sizing.settings.flags import FLAGS
 
 ROOT = Path(__file__).resolve().parents[2]
 

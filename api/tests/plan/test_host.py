@@ -11,6 +11,7 @@ from windlass_api.crd.status import PlanStatus
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.host import Host, Load, Part, host_for, total_gib
 from windlass_api.plan.offload import ASKED_MAX_GIB, Running, kv_offload_gib
+from windlass_api.plan.overrides import settings_of
 from windlass_api.plan.quantity import gib
 from windlass_operator.manifests.pod import pod_template
 from windlass_operator.reconcile.desired_state import pod_shape
@@ -28,7 +29,8 @@ SIXTY_FOUR = ["--kv-offloading-size", "64"]
 
 
 def host(load: Load = ONE_CARD, **spec: object) -> Host:
-    return host_for(a_spec(**spec), load)
+    asked = a_spec(**spec)
+    return host_for(asked, settings_of(asked), load)
 
 
 def gibs(found: Host) -> dict[str, float]:
@@ -99,7 +101,8 @@ def test_every_process_of_an_engine_counts(load, processes):
 def test_the_prefix_cache_in_host_memory_is_asked_for(spec, kv_gib):
     """It lies in /dev/shm, so the volume grows by it; the pod's memory holds it once."""
     plain, found = host(), host(**spec)
-    assert kv_offload_gib(a_spec(**spec)) == kv_gib
+    asked = a_spec(**spec)
+    assert kv_offload_gib(asked, settings_of(asked)) == kv_gib
     assert gibs(found).get("KV cache offload", 0) == kv_gib
     assert gib(found.shm) == gib(plain.shm) + math.ceil(kv_gib)
     assert gib(plain.memory) + kv_gib <= gib(found.memory) <= gib(plain.memory) + kv_gib + 1

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from windlass_api.crd.v1alpha1 import EngineSpec
 from windlass_api.plan.args import server_args
-from windlass_api.plan.overrides import engine_in_force
+from windlass_api.plan.overrides import engine_in_force, settings_of
 
 from .test_decide import a_spec, planned, refused
 
 MIB = "--prefix-offload-mib"
 OFFLOADED = ["--enable-prefix-cache-offload", MIB, "10240"]
+
+
+def in_force(**parts: object) -> EngineSpec:
+    spec = a_spec(**parts)
+    return engine_in_force(spec, settings_of(spec))
 
 
 def variable(name: str, value: str) -> list[dict[str, str]]:
@@ -28,7 +34,7 @@ def test_a_context_may_have_a_unit(text, tokens):
 def test_a_context_that_is_no_number_is_left_out(text):
     """The engine chooses what fits, or the server refuses the word."""
     assert planned(args=["--max-model-len", text]).max_model_len == 8192
-    assert engine_in_force(a_spec(args=["--max-model-len", text], engine={"maxModelLen": 512})).max_model_len == 512
+    assert in_force(args=["--max-model-len", text], engine={"maxModelLen": 512}).max_model_len == 512
 
 
 @pytest.mark.parametrize("text", ["0", "0.001", "inf", "nan", "-0.5", "1.5", "most"])
@@ -109,3 +115,28 @@ def test_a_context_may_be_stretched(more):
     assert refused(**long).reason == "ContextTooLong"
     assert refused(**long, env=variable("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0")).reason == "ContextTooLong"
     assert refused(**long, image={"family": "deepspeed"}, **more).reason == "ContextTooLong"
+
+
+def test_beside_a_context_that_the_engine_chooses_the_variables_is_planned():
+    """The plan needs a number, and the variable has one."""
+    more = {"args": ["--max-model-len", "auto"], "env": variable("MAX_MODEL_LEN", "4K")}
+    assert (planned(**more).max_model_len, in_force(**more).max_model_len) == (4096, 4096)
+
+
+def test_a_beginning_of_several_flags_is_none():
+    """The server refuses it, and names them; the plan does not guess."""
+    assert in_force(args=["--max-num", "7"]) == a_spec().engine
+
+
+def test_deepspeeds_flags_are_its_own():
+    """vLLM's record says nothing of them."""
+    assert in_force(args=["--max-mod", "512"], image={"family": "deepspeed"}).max_model_len is None
+    assert in_force(args=["--max-mod", "512"]).max_model_len == 512
+
+
+def test_text_that_the_server_refuses_counts_no_layer():
+    """The next one is planned; the server's sentences are kept with the settings."""
+    spec = a_spec(args=["--tp", "two"], env=variable("TP", "4"))
+    sentence = "which is no whole number; write it as digits, as 2"
+    assert settings_of(spec).problems == (f'--tensor-parallel-size is "two", {sentence}',)
+    assert in_force(args=["--tp", "two"], env=variable("TP", "4")).tensor_parallel_size == 4

@@ -20,8 +20,12 @@ The exit code and the reason go into the container's termination message, where 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
+
+from windlass_sizing.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,15 @@ class UsageError(WindlassError):
 
     reason = "BadFlag"
     exit_code = 2
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Raise a refusal of the settings as the UsageError that ends a command."""
+    try:
+        yield
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
 
 
 class ModelError(WindlassError):

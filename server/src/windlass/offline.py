@@ -14,8 +14,9 @@ from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from windlass_sizing.settings.flags import FLAGS, ROW, Effect, Kind
+
 from windlass.errors import UsageError
-from windlass.launch.flags import FLAGS, ROW, Effect, Kind
 from windlass.launch.lookahead import COSTS_CONTEXT
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN

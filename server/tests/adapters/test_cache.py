@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from windlass.adapters import cache, merge
-from windlass.adapters.model import Asked, Given, Merge, Want
+from windlass.adapters.model import Asked, Merge, Want
 from windlass.adapters.plan import decide
 from windlass.adapters.read import look
 from windlass.errors import ModelError
+from windlass_sizing.settings.lora_modules import Given
 from windlass_testbed.waiting import HANG_S
 
 

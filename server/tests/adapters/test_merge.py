@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from windlass.adapters import merge, read
-from windlass.adapters.model import Asked, Given, Merge
+from windlass.adapters.model import Asked, Merge
 from windlass.errors import ModelError
+from windlass_sizing.settings.lora_modules import Given
 
 A, B = "base_model.model.model.{}.lora_A.weight", "base_model.model.model.{}.lora_B.weight"
 

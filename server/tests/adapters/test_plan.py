@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from windlass.adapters.model import FOUND, Adapter, AdapterPlan, Adapters, Given, Shard, Want
+from windlass.adapters.model import FOUND, Adapter, AdapterPlan, Adapters, Shard, Want
 from windlass.adapters.plan import decide
 from windlass.errors import ModelError, UsageError, WindlassError
+from windlass_sizing.settings.lora_modules import Given
 
 WANT = Want(("model",), "/data/model", cache="/cache")
 SQL = Adapter("sql", "/data/model/lora/sql", FOUND, rank=8, digest="d")

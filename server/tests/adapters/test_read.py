@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from windlass.adapters import base, read
-from windlass.adapters.model import FOUND, Asked, Given
+from windlass.adapters.model import FOUND, Asked
 from windlass.errors import ModelError, UsageError
+from windlass_sizing.settings.lora_modules import Given
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 from windlass.cli.main import app
 from windlass.cli.table import plain
-from windlass.launch.flags import FLAGS
+from windlass_sizing.settings.flags import FLAGS
 from windlass_testbed.ports import free_port
 
 CONFIG = {

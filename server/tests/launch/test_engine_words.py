@@ -2,10 +2,11 @@
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch.engine_words import check
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, resolve
 from windlass_sizing.engine_flags import record
+from windlass_sizing.errors import SettingsError
+from windlass_sizing.settings.engine_words import check
 from windlass_testbed.cases import every_case
 
 CPU = Machine("cpu", has_compiler=False)
@@ -75,10 +76,13 @@ def test_what_it_would_refuse_is_named(words, sentence, style):
     with pytest.raises(UsageError) as refused:
         resolve(("/data/model", *words), {}, MODEL, CPU, style)
     assert str(refused.value) == sentence
+    assert refused.value.exit_code == 2
 
 
 def test_a_beginning_of_several_names_them():
-    with pytest.raises(UsageError, match=r"--kv-off is the beginning of --kv-off\S+, --kv-off\S+; write one of them"):
+    with pytest.raises(
+        SettingsError, match=r"--kv-off is the beginning of --kv-off\S+, --kv-off\S+; write one of them"
+    ):
         check(("--kv-off", "1"), record())
 
 
@@ -92,6 +96,6 @@ def test_who_knows_better_passes_them_on(words, variables):
 
 def test_a_misspelled_flag_does_not_show_its_value():
     """It may be a key."""
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(SettingsError) as refused:
         check(("--api-kyes=s3cret",), record(), ("api-keys",))
     assert "s3cret" not in str(refused.value)

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from windlass.launch import legacy
-from windlass.launch.flags import FLAGS, Effect, Flag
-from windlass.launch.parse import SHORT
+from windlass_sizing.settings import legacy
+from windlass_sizing.settings.flags import FLAGS, Effect, Flag
+from windlass_sizing.settings.parse import SHORT
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "start-command.md"
 HEAD = """\

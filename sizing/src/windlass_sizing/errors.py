@@ -2,7 +2,8 @@
 
 SizingError
 ├── FactsError       config.json does not say enough (`.missing` names the keys), or what no model has (`.reason`)
-└── CheckpointError  a checkpoint directory cannot be served (`.reason` is one word)
+├── CheckpointError  a checkpoint directory cannot be served (`.reason` is one word)
+└── SettingsError    a flag, a variable or a combination of them is wrong
 """
 
 from __future__ import annotations
@@ -27,3 +28,7 @@ class CheckpointError(SizingError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class SettingsError(SizingError):
+    """A flag, a variable or a combination of them is wrong; the server's command ends with the sentence."""

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch import engine_words
 from windlass_sizing import engine_flags
+from windlass_sizing.settings import engine_words
 
 
 @pytest.fixture(scope="module")

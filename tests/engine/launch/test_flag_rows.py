@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 from windlass.launch import templates
-from windlass.launch.flags import BY_NAME, FLAGS
-from windlass.launch.parse import parse
+from windlass_sizing.settings.flags import BY_NAME, FLAGS
+from windlass_sizing.settings.parse import parse
 
 from .flag_rows import ROWS
 

@@ -7,37 +7,38 @@ from __future__ import annotations
 
 import math
 
-from windlass_sizing.placement.api_processes import STREAMS_AN_ENGINE, Cores, because, choose, obstacle
+from windlass_sizing.placement.api_processes import Cores, because, choose, obstacle
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.overrides import VLLM, last_given, runs_windlass, words
+from windlass_api.plan.overrides import VLLM, runs_windlass
 from windlass_api.plan.quantity import cores
 
-FLAG, VARIABLE = "--api-server-count", "API_SERVER_COUNT"
-CONCURRENCY, CONCURRENCY_VARIABLE = "--limit-worker-concurrency", "MAX_CONCURRENCY"
+COUNT, VARIABLE = "api-server-count", "API_SERVER_COUNT"
+CONCURRENCY = "limit-worker-concurrency"
 COUNTED_MAX = 1024  # a larger number is a mistake, and keeps no quantity that Kubernetes reads
 UNSEEN = "1"  # of a variable from a Secret or the like, which may be on
 
 
-def is_given(spec: LLMServiceSpec) -> bool:
+def is_given(spec: LLMServiceSpec, settings: Settings) -> bool:
     """Whether the user's words give a number, be it by a variable whose value the plan does not see."""
-    return last_given(spec, FLAG) is not None or any(one.name == VARIABLE for one in spec.env)
+    return settings.names(f"--{COUNT}") or any(one.name == VARIABLE for one in spec.env)
 
 
-def given(spec: LLMServiceSpec) -> int:
+def given(spec: LLMServiceSpec, settings: Settings) -> int:
     """The API processes of the user's own number, as far as it can be read; 1 without one."""
-    found = _whole(last_given(spec, FLAG, VARIABLE)) if spec.image.family == VLLM else None
-    return found if found and found <= COUNTED_MAX else 1
+    found = settings.whole(COUNT) if spec.image.family == VLLM else 0
+    return found if 0 < found <= COUNTED_MAX else 1
 
 
-def chosen(spec: LLMServiceSpec, counted: Cores) -> int:
+def chosen(spec: LLMServiceSpec, settings: Settings, counted: Cores) -> int:
     """The number for a pod of one node with GPUs, where nothing of the spec needs another."""
     variables = {one.name: one.value if one.value_from is None else UNSEEN for one in spec.env}
-    if spec.image.family != VLLM or not runs_windlass(spec) or is_given(spec):
+    if spec.image.family != VLLM or not runs_windlass(spec) or is_given(spec, settings):
         return 1
-    if obstacle(variables, words(spec)):
+    if obstacle(variables, settings.engine_words):
         return 1
-    return choose(_streams(spec, counted.engines), counted)
+    return choose(_streams(settings, counted.engines), counted)
 
 
 def cores_of(cpu: str, gpus: int, engines: int, drafting: int) -> Cores:
@@ -45,17 +46,11 @@ def cores_of(cpu: str, gpus: int, engines: int, drafting: int) -> Cores:
     return Cores(math.floor(min(COUNTED_MAX, cores(cpu))), gpus, engines, drafting)
 
 
-def sentence(spec: LLMServiceSpec, number: int, counted: Cores) -> str:
+def sentence(settings: Settings, number: int, counted: Cores) -> str:
     """What the plan says of a number that it chose."""
-    return f"{number} API processes: {because(_streams(spec, counted.engines), counted)}"
+    return f"{number} API processes: {because(_streams(settings, counted.engines), counted)}"
 
 
-def _streams(spec: LLMServiceSpec, engines: int) -> int:
+def _streams(settings: Settings, engines: int) -> int:
     """Requests at a time of all engines, as the server reads the limit."""
-    flag, field = _whole(last_given(spec, CONCURRENCY)), spec.engine.max_concurrency
-    said = flag, field, _whole(last_given(spec, CONCURRENCY, CONCURRENCY_VARIABLE))
-    return next((each for each in said if each is not None), STREAMS_AN_ENGINE) * engines
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < len("10000000") else None
+    return settings.whole(CONCURRENCY) * engines

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 
 from windlass_sizing.placement.formula import STEP_TOKENS_MAX
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
 from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
-from windlass_api.plan.offload import CPU, DRAFTS_ON_CPU, GPU
-from windlass_api.plan.overrides import RUN, VLLM, engine_in_force, runs_windlass, whole_prompts
+from windlass_api.plan.offload import DRAFTS_ON_CPU
+from windlass_api.plan.overrides import CPU, GPU, RUN, VLLM, engine_in_force, runs_windlass, settings_of, whole_prompts
 
 MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"
@@ -29,6 +30,8 @@ def server_args(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 
 def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """What the plan and `spec.engine` say, as flags of `windlass run`."""
+    settings = settings_of(spec)
+    engine = engine_in_force(spec, settings)
     flags: list[str] = [
         *("--model", MODEL_DIRECTORY),
         *("--served-model-name", spec.model.id),
@@ -53,16 +56,16 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--api-server-count", str(plan.api_processes)]
     return (
         *flags,
-        *_step(spec, plan),
-        *_tuning(engine_in_force(spec), plan),
-        *prefix_offload.flags(spec, plan),
+        *_step(engine, settings, plan),
+        *_tuning(engine, plan),
+        *prefix_offload.flags(spec, settings, plan),
         *_prefix(spec),
     )
 
 
-def _step(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
+def _step(engine: EngineSpec, settings: Settings, plan: Plan) -> tuple[str, ...]:
     """A step as the plan has it: left alone, the server makes it as long as the context, however long that is."""
-    planned = engine_in_force(spec).max_num_batched_tokens is None and plan.gpus and not whole_prompts(spec)
+    planned = engine.max_num_batched_tokens is None and plan.gpus and not whole_prompts(settings)
     if not planned or plan.max_model_len <= STEP_TOKENS_MAX:
         return ()
     return ("--max-num-batched-tokens", str(STEP_TOKENS_MAX))
@@ -76,7 +79,7 @@ def _prefix(spec: LLMServiceSpec) -> tuple[str, ...]:
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """The same as flags of `windlass-deepspeed run`, which has fewer; the context is one of its variables."""
     flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
-    engine = engine_in_force(spec)
+    engine = engine_in_force(spec, settings_of(spec))
     if plan.workers > 1:
         flags += ["--worker-num", str(plan.workers)]
     if engine.max_concurrency is not None:
@@ -118,7 +121,9 @@ def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
         flags += ["--allowed-media-domains", ",".join(engine.allowed_media_domains)]
     if engine.speculation:
         flags += ["--speculative-config", speculative_config(engine.speculation)]
-        flags += {CPU: [DRAFTS_ON_CPU], GPU: [f"{DRAFTS_ON_CPU}=false"]}.get(engine.speculation.runs_on or "", [])
+        flags += {CPU: [f"--{DRAFTS_ON_CPU}"], GPU: [f"--{DRAFTS_ON_CPU}=false"]}.get(
+            engine.speculation.runs_on or "", []
+        )
     if engine.lookahead.enabled:
         flags.append("--use-lookahead")
         if engine.lookahead.speculative_tokens is not None:

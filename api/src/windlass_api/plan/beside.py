@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import host_draft
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.values import SWITCH_WORDS
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import NO, VLLM, last_given, runs_windlass, switched
+from windlass_api.plan.overrides import VLLM, runs_windlass
 
-THREADS, BITS = ("--cpu-draft-threads", "CPU_DRAFT_THREADS"), ("--cpu-draft-bits", "CPU_DRAFT_BITS")
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 ON_HOST = "spec.engine.speculation drafts on the host's cores (runsOn cpu, or --cpu-draft-worker)"
 
@@ -35,13 +36,13 @@ class HostDraft:
         return host_draft.host_draft_gib(self.facts, requests, self.bits)
 
 
-def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
+def in_force(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> ModelFacts | Refusal:
     """The facts with the room that adapters get by the flags; or why they, or the draft, cannot be served."""
     if spec.image.family != VLLM:
         return _without(spec, facts)
-    if refusal := _draft_unlike(spec, facts):
+    if refusal := _draft_unlike(spec, settings, facts):
         return refusal
-    if facts.is_adapter and _is_off(spec) and not merges(spec) and runs_windlass(spec):
+    if facts.is_adapter and _is_off(settings) and not merges(spec, settings) and runs_windlass(spec):
         return Refusal(
             "AdapterUnusable",
             "spec.model.source is a LoRA adapter, and --enable-lora (ENABLE_LORA) is false",
@@ -49,14 +50,15 @@ def in_force(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
         )
     if not facts.lora_slots:
         return facts
-    return _roomy(spec, facts)
+    return _roomy(settings, facts)
 
 
-def on_host(spec: LLMServiceSpec, facts: ModelFacts) -> HostDraft | None:
+def on_host(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> HostDraft | None:
     """What drafts on the host's cores; None where nothing does."""
-    if facts.draft is None or not drafts_on_cpu(spec):
+    if facts.draft is None or not drafts_on_cpu(spec, settings):
         return None
-    bits, threads = _number(spec, *BITS), _number(spec, *THREADS)
+    text, threads = str(settings.value("cpu-draft-bits")), settings.whole("cpu-draft-threads")
+    bits = int(text) if text.isdecimal() else 0
     return HostDraft(
         facts.draft,
         bits if bits in host_draft.WEIGHT_BYTES else 8,
@@ -64,16 +66,17 @@ def on_host(spec: LLMServiceSpec, facts: ModelFacts) -> HostDraft | None:
     )
 
 
-def cannot_draft(spec: LLMServiceSpec, tp: int, pp: int = 1) -> Refusal | None:
+def cannot_draft(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int = 1) -> Refusal | None:
     """Why nothing can draft beside a model that `tp` GPUs share, 0 for CPUs, in `pp` stages; None where it can."""
     if spec.engine.speculation is None:
         return None
-    found = next((said for rule in PLACES[drafts_on_cpu(spec)] if (said := rule(spec, tp, pp))), None)
+    rules = RULES_ON_CPU if drafts_on_cpu(spec, settings) else (_beside_lookahead,)
+    found = next((unfit for rule in rules if (unfit := rule(spec, settings, tp, pp))), None)
     return Refusal("DraftUnusable", *found) if found else None
 
 
-def _beside_lookahead(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
-    if not looks_ahead(spec) or tp == 1:
+def _beside_lookahead(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
+    if not looks_ahead(settings) or tp == 1:
         return None
     where = f"{tp} GPUs share this model" if tp else "this service runs on CPUs"
     return (
@@ -82,13 +85,13 @@ def _beside_lookahead(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit |
     )
 
 
-def _beside_no_gpu(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+def _beside_no_gpu(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
     if tp:
         return None
     return f"{ON_HOST} beside a GPU, and this service runs on CPUs", "leave that out"
 
 
-def _over_stages(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+def _over_stages(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
     if pp == 1:
         return None
     return (
@@ -97,17 +100,18 @@ def _over_stages(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None
     )
 
 
-def _older_runner(spec: LLMServiceSpec, tp: int, pp: int) -> drafter.Unfit | None:
+def _older_runner(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
     if not any((one.name, one.value) == (V2_RUNNER, "0") for one in spec.env):
         return None
     return f"{ON_HOST} with the engine's V2 runner, and {V2_RUNNER} is 0", f"leave {V2_RUNNER} out"
 
 
-PLACES: dict[bool, tuple[Callable[[LLMServiceSpec, int, int], drafter.Unfit | None], ...]] = {
-    False: (_beside_lookahead,),
-    True: (_beside_no_gpu, _over_stages, _older_runner),
-}
-"""By whether the host's cores draft."""
+RULES_ON_CPU: tuple[Callable[[LLMServiceSpec, Settings, int, int], drafter.Unfit | None], ...] = (
+    _beside_no_gpu,
+    _over_stages,
+    _older_runner,
+)
+"""Of what drafts on the host's cores."""
 
 
 def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
@@ -121,10 +125,10 @@ def _without(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     return replace(facts, adapters=None, lora_slots=None)
 
 
-def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
-    if _is_off(spec):
+def _roomy(settings: Settings, facts: ModelFacts) -> ModelFacts | Refusal:
+    if _is_off(settings):
         return replace(facts, adapters=None, lora_slots=None)
-    places, rank = _number(spec, "--max-loras"), _number(spec, "--max-lora-rank")
+    places, rank = settings.whole("max-loras"), settings.whole("max-lora-rank")
     if rank and rank < (facts.lora_rank or 0):
         return Refusal(
             "AdapterUnusable",
@@ -134,31 +138,31 @@ def _roomy(spec: LLMServiceSpec, facts: ModelFacts) -> ModelFacts | Refusal:
     return replace(facts, lora_slots=places or facts.lora_slots, lora_rank=rank or facts.lora_rank)
 
 
-def merges(spec: LLMServiceSpec) -> bool:
+def merges(spec: LLMServiceSpec, settings: Settings) -> bool:
     """Whether an adapter becomes part of the weights, which needs no LoRA of the engine's."""
-    said = last_given(spec, "--merge-lora", "MERGE_LORA")
-    asked = spec.model.merge if said is None else said.casefold() not in NO
-    return asked or any(adapter.merge for adapter in spec.model.adapters or ())
+    is_asked = merges_by_words(settings) if settings.is_given("merge-lora") else spec.model.merge
+    return is_asked or any(adapter.merge for adapter in spec.model.adapters or ())
 
 
-def _is_off(spec: LLMServiceSpec) -> bool:
+def merges_by_words(settings: Settings) -> bool:
+    """Whether a flag or variable names an adapter that becomes part of the weights."""
+    name = settings.value("merge-lora")
+    return name is not None and SWITCH_WORDS.get(str(name).casefold()) is not False
+
+
+def _is_off(settings: Settings) -> bool:
     """Whether the user's words switch the engine's adapters off."""
-    return switched(spec, "--enable-lora", "ENABLE_LORA") is False
+    return settings.value("enable-lora") is False
 
 
-def _number(spec: LLMServiceSpec, flag: str, variable: str = "") -> int | None:
-    said = last_given(spec, flag, variable) or ""
-    return int(said) if said.isdecimal() and int(said) > 0 else None
-
-
-def _draft_unlike(spec: LLMServiceSpec, facts: ModelFacts) -> Refusal | None:
+def _draft_unlike(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Refusal | None:
     draft, drafting = facts.draft, spec.engine.speculation
     if draft is None or drafting is None:
         return None
     found = (
         _no_room(drafting.tokens, spec.engine.max_model_len)
         or drafter.unfit(facts, draft, drafting.method, drafting.tokens)
-        or (_unfit_on_host(drafting.method, draft) if drafts_on_cpu(spec) else None)
+        or (_unfit_on_host(drafting.method, draft) if drafts_on_cpu(spec, settings) else None)
     )
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
 

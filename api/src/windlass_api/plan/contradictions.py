@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import drafter
+from windlass_sizing.settings.in_force import FIELD, FLAG, Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import merges
@@ -22,44 +23,44 @@ from windlass_api.plan.offload import (
     keeps_prefixes,
     looks_ahead,
 )
-from windlass_api.plan.overrides import VLLM, engine_in_force, last_given, names, runs_windlass, switched, words
+from windlass_api.plan.overrides import VLLM, engine_in_force, runs_windlass
 
-CHUNKED, STEPS = "--enable-chunked-prefill", "--num-scheduler-steps"
+CHUNKED, STEPS = "--enable-chunked-prefill", "num-scheduler-steps"
 WORKERS, WORKERS_VARIABLE = "--worker-num", "WORKER_NUM"
-PREFIXES, PREFIXES_VARIABLE = "--enable-prefix-caching", "ENABLE_PREFIX_CACHING"
+PREFIXES = "enable-prefix-caching"
 
 
-def contradiction(spec: LLMServiceSpec) -> Refusal | None:
+def contradiction(spec: LLMServiceSpec, settings: Settings) -> Refusal | None:
     """The first contradiction, and what to do; None where the server takes the words."""
     if spec.image.family != VLLM or not runs_windlass(spec):
         return None
     for reason, rule in RULES:
-        if found := rule(spec):
+        if found := rule(spec, settings):
             return Refusal(reason, *found)
     return None
 
 
-def _other_tokens(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    field, said = spec.engine.speculation, last_given(spec, TOKENS) or ""
-    if field is None or not said.isdecimal() or int(said) == field.tokens:
+def _other_tokens(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    field, tokens = spec.engine.speculation, settings.value(TOKENS)
+    if field is None or settings.source(TOKENS) != FLAG or tokens == field.tokens:
         return None
-    if any(names(spec, flag) for flag in drafter.FLAGS):  # beside them the server goes by their tokens
+    if any(settings.names(flag) for flag in drafter.FLAGS):  # beside them the server goes by their tokens
         return None
     return (
-        f"spec.engine.speculation drafts {field.tokens} tokens, and {TOKENS} says {said}",
-        f"leave {TOKENS} out, and set spec.engine.speculation.tokens",
+        f"spec.engine.speculation drafts {field.tokens} tokens, and --{TOKENS} says {tokens}",
+        f"leave --{TOKENS} out, and set spec.engine.speculation.tokens",
     )
 
 
-def _other_model(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    if spec.engine.speculation is None or last_given(spec, OLD_MODEL) is None:
+def _other_model(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    if spec.engine.speculation is None or settings.engine_value(OLD_MODEL) is None:
         return None
     return f"spec.engine.speculation and {OLD_MODEL} both name what drafts", "leave one of the two out"
 
 
-def _two_drafters(spec: LLMServiceSpec) -> drafter.Unfit | None:
+def _two_drafters(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
     field = spec.engine.speculation
-    if field is None or field.method in drafter.BESIDE_LOOKAHEAD or not looks_ahead(spec):
+    if field is None or field.method in drafter.BESIDE_LOOKAHEAD or not looks_ahead(settings):
         return None
     return (
         f"spec.engine.speculation.method {field.method} does not go with lookahead",
@@ -67,38 +68,34 @@ def _two_drafters(spec: LLMServiceSpec) -> drafter.Unfit | None:
     )
 
 
-def _split_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    who = drafting(spec)
-    if not who or not switched(spec, CHUNKED):
+def _split_prompts(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    who = drafting(spec, settings)
+    if not who or settings.value("enable-chunked-prefill") is not True:
         return None
     return f"{who[0]} and {CHUNKED} exclude each other", f"leave {CHUNKED} out, or {who[1]}"
 
 
-def _several_steps(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    who, said = drafting(spec), last_given(spec, STEPS)
-    steps = spec.engine.scheduler_steps if said is None else int(said) if said.isdecimal() else 1
+def _several_steps(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    who, steps = drafting(spec, settings), settings.whole(STEPS)
     if not who or steps <= 1:
         return None
-    name = "spec.engine.schedulerSteps" if said is None else STEPS
+    name = "spec.engine.schedulerSteps" if settings.source(STEPS) == FIELD else f"--{STEPS}"
     return f"{who[0]} and {name} {steps} exclude each other", f"leave {name} out, or {who[1]}"
 
 
-def _no_prefixes(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    flag, field = switched(spec, PREFIXES), spec.engine.prefix_caching
-    said = flag if flag is not None else field if field is not None else switched(spec, PREFIXES, PREFIXES_VARIABLE)
-    if said is not False or not keeps_prefixes(spec):
+def _no_prefixes(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    if settings.value(PREFIXES) is not False or not keeps_prefixes(settings):
         return None
-    by_field = flag is None and field is not None
-    name = "spec.engine.prefixCaching" if by_field else PREFIXES
+    name = "spec.engine.prefixCaching" if settings.source(PREFIXES) == FIELD else f"--{PREFIXES}"
     return (
         f"prefix offload keeps what the prefix cache evicts, and {name} is false",
         "leave that out, or switch prefix offload off",
     )
 
 
-def _other_blocks(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    other = next((flag for flag in (KV_TRANSFER, KV_SIZE, KV_BACKEND) if names(spec, flag)), None)
-    if other is None or not keeps_prefixes(spec):
+def _other_blocks(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    other = next((flag for flag in (KV_TRANSFER, KV_SIZE, KV_BACKEND) if settings.names(flag)), None)
+    if other is None or not keeps_prefixes(settings):
         return None
     return (
         f"prefix offload and {other} both choose where blocks of the KV cache are kept",
@@ -106,8 +103,8 @@ def _other_blocks(spec: LLMServiceSpec) -> drafter.Unfit | None:
     )
 
 
-def _no_adapters(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    if not spec.model.adapters or switched(spec, "--enable-lora", "ENABLE_LORA") is not False or merges(spec):
+def _no_adapters(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    if not spec.model.adapters or settings.value("enable-lora") is not False or merges(spec, settings):
         return None
     return (
         f"spec.model.adapters names {spec.model.adapters[0].name}, and --enable-lora is false",
@@ -115,17 +112,17 @@ def _no_adapters(spec: LLMServiceSpec) -> drafter.Unfit | None:
     )
 
 
-def _other_engines(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    flag, workers = engine_flags.ENGINES[0], engine_in_force(spec).workers
-    count = engine_flags.count_of(words(spec), engine_flags.ENGINES)
-    if count is None or count == workers or any(names(spec, placed) for placed in engine_flags.PLACED):
+def _other_engines(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    flag, workers = engine_flags.ENGINES[0], engine_in_force(spec, settings).workers
+    count = engine_flags.count_of(settings.engine_words, engine_flags.ENGINES)
+    if count is None or count == workers or any(settings.names(placed) for placed in engine_flags.PLACED):
         return None
     if spec.deployment.mode == "Distributed":
         remedy = "raise spec.replicas"
-    elif names(spec, WORKERS):
+    elif settings.names(WORKERS):
         remedy = f"say {WORKERS} {count}"
     else:
-        remedy = f"set {WORKERS_VARIABLE if last_given(spec, WORKERS, WORKERS_VARIABLE) else 'spec.engine.workers'}"
+        remedy = f"set {WORKERS_VARIABLE if settings.is_given('worker-num') else 'spec.engine.workers'}"
     engines = f"{count} engine{'s' if count != 1 else ''}"
     return (
         f"{flag} {count} starts {engines}, and the plan counts GPUs and memory for {workers}",
@@ -133,8 +130,9 @@ def _other_engines(spec: LLMServiceSpec) -> drafter.Unfit | None:
     )
 
 
-def _shared_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
-    flag, count = engine_flags.PROMPT_RANKS[0], engine_flags.count_of(words(spec), engine_flags.PROMPT_RANKS)
+def _shared_prompts(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
+    flag = engine_flags.PROMPT_RANKS[0]
+    count = engine_flags.count_of(settings.engine_words, engine_flags.PROMPT_RANKS)
     if count is None or count == 1 or spec.resources.gpus == 0:
         return None
     return (
@@ -144,7 +142,7 @@ def _shared_prompts(spec: LLMServiceSpec) -> drafter.Unfit | None:
 
 
 PREFIX, ADAPTER, LAYOUT = "PrefixOffloadUnusable", "AdapterUnusable", "BadParallelism"
-RULES: tuple[tuple[str, Callable[[LLMServiceSpec], drafter.Unfit | None]], ...] = (
+RULES: tuple[tuple[str, Callable[[LLMServiceSpec, Settings], drafter.Unfit | None]], ...] = (
     (DRAFT, _other_tokens),
     (DRAFT, _other_model),
     (DRAFT, _two_drafters),

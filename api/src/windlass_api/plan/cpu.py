@@ -10,6 +10,7 @@ import math
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import formula, words
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import prefix_offload
@@ -24,7 +25,7 @@ KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time
 
 
-def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> Plan:
+def cpu_plan(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, requested: Requested) -> Plan:
     """The plan for one replica; it asks for no card, and for memory that holds the KV space."""
     serving, engines = requested.serving, requested.layout.workers
     need = formula.cpu_demand(facts, serving)
@@ -41,7 +42,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
         engines=engines,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
-    host = host_for(spec, load)
+    host = host_for(spec, settings, load)
     return Plan(
         gpus=0,
         tp=1,
@@ -71,7 +72,7 @@ def cpu_plan(spec: LLMServiceSpec, facts: ModelFacts, requested: Requested) -> P
             *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
-            *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec) else ()),
+            *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec, settings) else ()),
             *prefix_offload.without_effect(spec),
             host.because,
         ),

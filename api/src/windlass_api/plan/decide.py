@@ -12,6 +12,7 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, words
 from windlass_sizing.placement.formula import Serving, requests_at_once
 from windlass_sizing.placement.sequence import split_instead, split_prompts
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
@@ -31,6 +32,7 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
+from windlass_api.plan.overrides import settings_of
 from windlass_api.plan.prefix_offload import too_large, without_effect
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
@@ -43,6 +45,7 @@ from windlass_api.plan.spread import over_nodes
 class PlanNotes:
     """What a plan says beside its figures."""
 
+    settings: Settings
     requested: Requested
     alternatives: tuple[str, ...]
     placement: tuple[str, ...]  # why these nodes, and as many GPUs
@@ -56,23 +59,26 @@ def decide(
 
     `keep` is the placement that runs already for this same spec: while it still fits, it stays, whatever nodes join.
     """
-    served = contradiction(spec) or in_force(spec, facts)
-    return served if isinstance(served, Refusal) else _decided(spec, served, inventory, keep)
+    settings = settings_of(spec)
+    served = contradiction(spec, settings) or in_force(spec, settings, facts)
+    return served if isinstance(served, Refusal) else _decided(spec, settings, served, inventory, keep)
 
 
-def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
-    drafting = on_host(spec, facts)
+def _decided(
+    spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, inventory: Inventory, keep: Placement | None
+) -> Plan | Refusal:
+    drafting = on_host(spec, settings, facts)
     if drafting:
         facts = replace(facts, draft=None)  # no GPU holds it
-    requested = read_requested(spec, facts)
+    requested = read_requested(spec, settings, facts)
     if isinstance(requested, Refusal):
         return requested
     length = requested.serving.max_model_len
-    if refusal := too_many(spec, length) or not_split(spec, facts, requested.layout):
+    if refusal := too_many(spec, settings, length) or not_split(spec, settings, facts, requested.layout):
         return refusal
     if requested.layout.gpus == 0:
-        refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, 0)
-        return refusal or cpu_plan(spec, facts, requested)
+        refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, settings, 0)
+        return refusal or cpu_plan(spec, settings, facts, requested)
     found = usable_cards(spec, inventory, requested, facts)
     if isinstance(found, Refusal):
         return found
@@ -85,17 +91,21 @@ def _decided(spec: LLMServiceSpec, facts: ModelFacts, inventory: Inventory, keep
         every = [*alone, *spread]
         return does_not_fit(facts, every) if every else not_enough(found, requested, facts)
     # Where nothing can draft beside any of them, the refusal below says it of the preferred one.
-    fitting = [one for one in fitting if not cannot_draft(spec, one.serving.tp, one.serving.pp)] or fitting
+    fitting = [one for one in fitting if not cannot_draft(spec, settings, one.serving.tp, one.serving.pp)] or fitting
     # One node if it fits there.
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
     notes = PlanNotes(
-        requested, alternatives(fitting, chosen), _because_of_placement(chosen, requested.layout, alone), drafting
+        settings,
+        requested,
+        alternatives(fitting, chosen),
+        _because_of_placement(chosen, requested.layout, alone),
+        drafting,
     )
     plan = _gpu_plan(spec, facts, chosen, notes)
-    large = too_large(spec, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
-    return large or cannot_draft(spec, plan.tp, plan.pp) or plan
+    large = too_large(spec, settings, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
+    return large or cannot_draft(spec, settings, plan.tp, plan.pp) or plan
 
 
 def _spread(
@@ -161,15 +171,16 @@ def _too_many(facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, .
     return (words.one_suffices(chosen.serving, remedy),)
 
 
-def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, ...]:
+def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> tuple[str, ...]:
     """The advice to share prompts, only where the size would be taken."""
-    if chosen.nodes > 1 or not can_be_split(spec, facts, layout):
+    if chosen.nodes > 1 or not can_be_split(spec, notes.settings, facts, notes.requested.layout):
         return ()
     return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
 
 
-def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, drafting: HostDraft | None) -> Load:
+def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Load:
     """One pod's share of the replica."""
+    drafting = notes.host_draft
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
     gpus = chosen.gpus // chosen.nodes
     taken_gib = (card.real_gib or 0) * serving.utilization * gpus if card.has_host_memory else 0.0
@@ -184,7 +195,7 @@ def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, drafting: Hos
         engines=engines,
         nodes=chosen.nodes,
         several_apis=chosen.nodes == 1 and not facts.multimodal,  # each would keep images of its own
-        captures_draft=captures_draft_model(spec, facts, chosen.gpus, engines),
+        captures_draft=captures_draft_model(spec, notes.settings, facts, chosen.gpus, engines),
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
         draft_threads=drafting.threads if drafting else None,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
@@ -193,7 +204,7 @@ def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, drafting: Hos
 
 def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Plan:
     card, need, serving, copies = chosen.card, chosen.need, chosen.serving, chosen.workers * chosen.sp
-    host = host_for(spec, _load(spec, facts, chosen, notes.host_draft))
+    host = host_for(spec, notes.settings, _load(spec, facts, chosen, notes))
     return Plan(
         gpus=chosen.gpus,
         tp=serving.tp,
@@ -221,7 +232,7 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: Pl
         per_gpu_gib=need.per_gpu_gib,
         card_gib=card.real_gib,
         alternatives=notes.alternatives,
-        advice=(*advice.gains(facts, serving, card), *_split_instead(spec, facts, chosen, notes.requested.layout)),
+        advice=(*advice.gains(facts, serving, card), *_split_instead(spec, facts, chosen, notes)),
         because=(*_because(facts, chosen, notes), *without_effect(spec), *_because_of_host(host, chosen.nodes)),
         resource=card.resource,
         base=facts.base_path or "",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing.placement.api_processes import FURTHER_GIB
 from windlass_sizing.placement.host_draft import CORES, CORES_MAX
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import api_processes
@@ -92,15 +93,15 @@ class Host:
         return tuple((part.name, part.gib) for part in self.parts)
 
 
-def host_for(spec: LLMServiceSpec, load: Load) -> Host:
+def host_for(spec: LLMServiceSpec, settings: Settings, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
     requested = spec.resources
     threads = _draft_threads(requested.cpu, load)
     cpu = requested.cpu or str(max(1, load.ranks + threads * load.engines))
-    drafting = (threads + 1) * load.engines if integrates_drafts(spec, load) else 0
+    drafting = (threads + 1) * load.engines if integrates_drafts(spec, settings, load) else 0
     counted = api_processes.cores_of(cpu, load.gpus, load.engines, drafting)
-    most = api_processes.chosen(spec, counted) if load.several_apis else 1
-    apis, sized = _with_apis(spec, load, most)
+    most = api_processes.chosen(spec, settings, counted) if load.several_apis else 1
+    apis, sized = _with_apis(spec, settings, load, most)
     parts, shm, kept = sized.parts, sized.shm, sized.kept_gib
     summed_gib = total_gib(parts)
     return Host(
@@ -113,7 +114,7 @@ def host_for(spec: LLMServiceSpec, load: Load) -> Host:
         draft_threads=threads,
         cpu_because=_draft_words(cpu, threads, load) if threads else "",
         api_processes=apis,
-        api_because=api_processes.sentence(spec, apis, counted) if apis > 1 else "",
+        api_because=api_processes.sentence(settings, apis, counted) if apis > 1 else "",
     )
 
 
@@ -126,23 +127,24 @@ class _Sized:
     kept_gib: float
 
 
-def _with_apis(spec: LLMServiceSpec, load: Load, most: int) -> tuple[int, _Sized]:
+def _with_apis(spec: LLMServiceSpec, settings: Settings, load: Load, most: int) -> tuple[int, _Sized]:
     """The most API processes that the spec's own memory holds, and the memory; no more than `most` by choice."""
     apis, asked = most, spec.resources.memory
-    sized = _sized(spec, replace(load, apis=max(apis, api_processes.given(spec))))
+    sized = _sized(spec, settings, replace(load, apis=max(apis, api_processes.given(spec, settings))))
     while apis > 1 and asked and total_gib(sized.parts) > gib(asked):
         apis -= 1
-        sized = _sized(spec, replace(load, apis=apis))
+        sized = _sized(spec, settings, replace(load, apis=apis))
     return apis, sized
 
 
-def _sized(spec: LLMServiceSpec, load: Load) -> _Sized:
-    flagged_gib = kv_offload_gib(spec) * load.engines
-    asked_gib = kept_gib(spec, sum(part.gib for part in _parts(spec, load, shm_gib(load.ranks))))
+def _sized(spec: LLMServiceSpec, settings: Settings, load: Load) -> _Sized:
+    flagged_gib = kv_offload_gib(spec, settings) * load.engines
+    base_gib = sum(part.gib for part in _parts(spec, settings, load, shm_gib(load.ranks)))
+    asked_gib = kept_gib(spec, settings, base_gib)
     kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
     offloaded_gib = flagged_gib + kept
     shm = spec.resources.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
-    every = _parts(spec, load, gib(shm) - offloaded_gib, flagged_gib, kept)
+    every = _parts(spec, settings, load, gib(shm) - offloaded_gib, flagged_gib, kept)
     return _Sized(tuple(part for part in every if part.gib > 0), shm, kept)
 
 
@@ -170,7 +172,12 @@ def total_gib(parts: tuple[Part, ...]) -> int:
 
 
 def _parts(
-    spec: LLMServiceSpec, load: Load, shared_gib: float, flagged_gib: float = 0.0, kept: float = 0.0
+    spec: LLMServiceSpec,
+    settings: Settings,
+    load: Load,
+    shared_gib: float,
+    flagged_gib: float = 0.0,
+    kept: float = 0.0,
 ) -> Iterator[Part]:
     """Every part, also those that are 0 for this service."""
     reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
@@ -192,17 +199,17 @@ def _parts(
     yield Part(SHM_PART, shared_gib, "the volume at /dev/shm")
     yield Part("KV cache offload", flagged_gib, "in /dev/shm, by the flags of the spec")
     yield Part(PART, kept, WHY)
-    kept_gib = weights_offload_gib(spec, load.weights_gib, load.gpus)
+    kept_gib = weights_offload_gib(spec, settings, load.weights_gib, load.gpus)
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
-    images_gib = processor_cache_gib(spec) * (load.apis + load.engines)
+    images_gib = processor_cache_gib(spec, settings) * (load.apis + load.engines)
     yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
-    if integrates_drafts(spec, load):
-        yield Part("lookahead", lookahead_gib(spec, load.running) * load.engines, "its tables")
+    if integrates_drafts(spec, settings, load):
+        yield Part("lookahead", lookahead_gib(settings, load.running) * load.engines, "its tables")
 
 
-def integrates_drafts(spec: LLMServiceSpec, load: Load) -> bool:
+def integrates_drafts(spec: LLMServiceSpec, settings: Settings, load: Load) -> bool:
     """Whether a thread of each engine drafts, for the cache or for a draft model."""
-    return spec.image.family == VLLM and (looks_ahead(spec) or drafts_on_cpu(spec) or load.captures_draft)
+    return spec.image.family == VLLM and (looks_ahead(settings) or drafts_on_cpu(spec, settings) or load.captures_draft)
 
 
 def shm_gib(ranks: int) -> int:

@@ -1,79 +1,50 @@
-"""The engine settings in force: `spec.args` wins over `spec.command`, that over `spec.env`, that over `spec.engine`.
+"""The settings that a spec gives to its server, resolved once for the whole plan by the server's own order.
 
-A plan that read `spec.engine` alone would size another server than the one that starts. Only the settings that
-change memory are read; the server itself judges all the others. Pure.
+`spec.args` wins over `spec.command`, that over fields that become flags, those over `spec.env`, and that over fields
+that a variable overrules. A plan that read `spec.engine` alone would size another server than the one that starts.
+The server itself ends with a sentence on a text that cannot be read; the plan goes by the next layer. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from windlass_sizing import engine_flags
+from windlass_sizing.engine_flags import EngineFlags
 from windlass_sizing.model import context_length
+from windlass_sizing.settings.flags import BY_NAME, FLAGS
+from windlass_sizing.settings.in_force import FIELD, FLAG, Layers, Settings, settings_in_force
+from windlass_sizing.settings.parse import split
+from windlass_sizing.settings.values import Value
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 
 RUN, VLLM = "run", "vllm"
+CPU, GPU = "cpu", "gpu"  # where a draft model runs
+PREFIX_OFFLOAD = "enable-prefix-cache-offload"
+ROWS = tuple(replace(flag, choices=()) for flag in FLAGS)
+"""The server's rows; the plan judges number formats and bits itself, with reasons of its own."""
+OTHER_PROGRAM = EngineFlags("", {})  # whose flags are not shortened
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One engine setting: its field, its flags, its variable, and how its text is read."""
-
-    field: str
-    flags: tuple[str, ...]
-    variable: str  # empty: it has none
-    read: Callable[[str], object]
+def _switch(on: bool | None) -> str | None:
+    return None if on is None else str(on).lower()
 
 
-def _percent(text: str) -> int:
-    share = float(text)
-    if not 0 < share <= 1 or not round(share * 100):
-        raise ValueError(text)
-    return round(share * 100)
+FLAGS_OF_FIELDS: Mapping[str, Callable[[EngineSpec], object | None]] = {
+    "use-lookahead": lambda engine: _switch(engine.lookahead.enabled or None),
+    "num-speculative-tokens": lambda engine: engine.lookahead.speculative_tokens if engine.lookahead.enabled else None,
+    "cpu-draft-worker": lambda engine: {CPU: "true", GPU: "false"}.get(_runs_on(engine)),
+    "enable-prefix-caching": lambda engine: _switch(engine.prefix_caching),
+    "limit-worker-concurrency": lambda engine: engine.max_concurrency,
+    "num-scheduler-steps": lambda engine: engine.scheduler_steps if engine.scheduler_steps > 1 else None,
+}
+"""Fields that `args` writes as flags whatever the variables say."""
 
 
-def _length(text: str) -> int:
-    """Not `auto` and `-1`: there the engine takes what fits, and the plan stays with its own length."""
-    tokens = context_length.tokens_of(text)
-    if tokens is None:
-        raise ValueError(text)
-    return tokens
-
-
-YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
-
-
-def is_true(text: str) -> bool:
-    """Whether the text of a switch switches it on."""
-    return text.strip().casefold() in YES
-
-
-def _count(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
-
-
-SETTINGS = (
-    Setting("quantization", ("--quantization", "--q", "-q"), "QUANTIZATION", str),
-    Setting("max_model_len", ("--max-model-len",), "MAX_MODEL_LEN", _length),
-    Setting("dtype", ("--dtype",), "DTYPE", str),
-    Setting("gpu_memory_utilization_percent", ("--gpu-memory-utilization",), "GPU_MEMORY_UTILIZATION", _percent),
-    Setting("ignore_engine_limits", ("--ignore-engine-limits",), "IGNORE_ENGINE_LIMITS", is_true),
-    Setting("enforce_eager", ("--enforce-eager",), "ENFORCE_EAGER", is_true),
-    Setting("tensor_parallel_size", ("--tensor-parallel-size", "--tp", "-tp", "--num-gpus"), "TP", _count),
-    Setting("pipeline_parallel_size", ("--pipeline-parallel-size", "--pp", "-pp"), "", _count),
-    Setting("sequence_parallel_size", ("--sequence-parallel-size",), "SEQUENCE_PARALLEL_SIZE", _count),
-    Setting("workers", ("--worker-num",), "WORKER_NUM", _count),
-    Setting("kv_cache_dtype", ("--kv-cache-dtype",), "", str),
-    Setting("max_num_batched_tokens", ("--max-num-batched-tokens",), "", _count),
-    Setting("max_num_seqs", ("--max-num-seqs",), "", _count),
-)
-BY_FLAG = {flag: setting for setting in SETTINGS for flag in setting.flags}
-BY_VARIABLE = {setting.variable: setting for setting in SETTINGS if setting.variable}
+def _runs_on(engine: EngineSpec) -> str:
+    return (engine.speculation.runs_on or "") if engine.speculation else ""
 
 
 def runs_windlass(spec: LLMServiceSpec) -> bool:
@@ -81,87 +52,72 @@ def runs_windlass(spec: LLMServiceSpec) -> bool:
     return not spec.command or spec.command[0] == RUN
 
 
-def words(spec: LLMServiceSpec) -> tuple[str, ...]:
-    """The user's words for the server, flags of vLLM in full: it takes a unique beginning for the whole."""
-    given = (*spec.command[1:], *spec.args)
-    return tuple(map(engine_flags.record().in_full, given)) if spec.image.family == VLLM else given
+def settings_of(spec: LLMServiceSpec) -> Settings:
+    """The settings in force, the engine's words with their flags in full."""
+    engine = engine_flags.record() if spec.image.family == VLLM else OTHER_PROGRAM
+    fields = {name: str(value) for name, read in FLAGS_OF_FIELDS.items() if (value := read(spec.engine)) is not None}
+    keeps_prefixes = spec.engine.prefix_offload.enabled and runs_windlass(spec)
+    layers = Layers(
+        split((*spec.command[1:], *spec.args), BY_NAME, engine),
+        fields,
+        {one.name: one.value for one in spec.env if one.value},
+        {PREFIX_OFFLOAD: ("true", FIELD)} if keeps_prefixes else {},
+    )
+    found = settings_in_force(layers, ROWS)
+    return replace(found, engine_words=tuple(map(engine.in_full, found.engine_words)))
 
 
-def names(spec: LLMServiceSpec, flag: str) -> bool:
-    """Whether the user's words name one of the engine's flags, in any spelling, with a value or a key or without."""
-    return any(word.startswith("-") and engine_flags.record().flag_of(word) == flag for word in words(spec))
+def _percent(value: Value) -> int | None:
+    return round(value * 100) or None if isinstance(value, float) else None
 
 
-def engine_in_force(spec: LLMServiceSpec) -> EngineSpec:
-    """`spec.engine` with what the variables and flags say laid over it; text that cannot be read is left out."""
+def _count(value: Value) -> int | None:
+    return value if isinstance(value, int) and value >= 1 else None
+
+
+def _as_it_is(value: Value) -> Value:
+    return value
+
+
+OF_ENGINE: Mapping[str, tuple[str, Callable[[Value], Value | None]]] = {
+    "quantization": ("quantization", _as_it_is),
+    "max_model_len": ("max-model-len", _count),
+    "dtype": ("dtype", _as_it_is),
+    "gpu_memory_utilization_percent": ("gpu-memory-utilization", _percent),
+    "ignore_engine_limits": ("ignore-engine-limits", _as_it_is),
+    "enforce_eager": ("enforce-eager", _as_it_is),
+    "tensor_parallel_size": ("tensor-parallel-size", _count),
+    "pipeline_parallel_size": ("pipeline-parallel-size", _count),
+    "sequence_parallel_size": ("sequence-parallel-size", _count),
+    "workers": ("worker-num", _count),
+    "max_num_batched_tokens": ("max-num-batched-tokens", _count),
+    "max_num_seqs": ("max-num-seqs", _count),
+}
+"""Fields of `spec.engine` that flags and variables overrule, and how the plan reads them."""
+KV_DTYPE = "--kv-cache-dtype"  # the engine's own flag
+
+
+def engine_in_force(spec: LLMServiceSpec, settings: Settings) -> EngineSpec:
+    """`spec.engine` with what the variables and flags say laid over it."""
     found: dict[str, object] = {}
-    for name, text in _variables(spec):
-        _lay(found, BY_VARIABLE[name], text)
-    for flag, text in _flags(words(spec)):
-        _lay(found, BY_FLAG[flag], text)
+    for field, (name, read) in OF_ENGINE.items():
+        if settings.is_given(name) and (value := read(settings.rows[name].value)) is not None:
+            found[field] = value
+    if (length := _length_beside(spec, settings)) is not None:
+        found["max_model_len"] = length
+    if dtype := settings.engine_value(KV_DTYPE):
+        found["kv_cache_dtype"] = dtype
     return spec.engine.model_copy(update=found)
 
 
-def last_given(spec: LLMServiceSpec, flag: str, variable: str = "") -> str | None:
-    """The text that the user gives to one of the engine's flags, or else to its variable; empty for a flag alone."""
-    found = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
-    for word, after in pairwise((*words(spec), "")):
-        name, equals, value = word.partition("=")
-        if name.replace("_", "-") == flag:
-            found = value if equals else "" if after.startswith("--") else after
-    return found
+def _length_beside(spec: LLMServiceSpec, settings: Settings) -> int | None:
+    """The length of a variable beside a flag by which the engine takes what fits: the plan needs a number."""
+    if settings.source("max-model-len") != FLAG or isinstance(settings.value("max-model-len"), int):
+        return None
+    names = BY_NAME["max-model-len"].variables
+    return next((context_length.tokens_of(one.value) for one in spec.env if one.name in names and one.value), None)
 
 
-def switched(spec: LLMServiceSpec, flag: str, variable: str = "") -> bool | None:
-    """What a switch says, as the server reads it: the last of `--flag`, `--flag WORD` and `--no-flag`, or its variable.
-
-    None where neither is given. A word that follows the flag counts where it says yes or no.
-    """
-    found = None
-    for word, after in pairwise((*words(spec), "")):
-        name, equals, value = word.partition("=")
-        if name.replace("_", "-") == flag:
-            found = is_true(value if equals else _switch_word(after))
-        elif name.replace("_", "-") == f"--no-{flag.removeprefix('--')}":
-            found = False
-    if found is not None or not variable:
-        return found
-    text = next((entry.value for entry in spec.env if entry.name == variable and entry.value), None)
-    return None if text is None else is_true(text)
-
-
-def _switch_word(after: str) -> str:
-    """The value of a switch that this word follows."""
-    return after if after.casefold() in (*YES, *NO) else "true"
-
-
-def whole_prompts(spec: LLMServiceSpec) -> bool:
+def whole_prompts(settings: Settings) -> bool:
     """Whether the user's flags forbid that a long prompt is read in several steps."""
-    return switched(spec, "--enable-chunked-prefill") is False
-
-
-def _lay(found: dict[str, object], setting: Setting, text: str) -> None:
-    try:
-        found[setting.field] = setting.read(text)
-    except ValueError:
-        return  # the server refuses it with a sentence of its own (BadFlag)
-
-
-def _variables(spec: LLMServiceSpec) -> Iterator[tuple[str, str]]:
-    return ((entry.name, entry.value) for entry in spec.env if entry.name in BY_VARIABLE and entry.value)
-
-
-def _flags(given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for index, word in enumerate(given):
-        flag, equals, value = word.partition("=")
-        flag = flag if flag.startswith("-tp") else flag.replace("_", "-")
-        following = given[index + 1] if index + 1 < len(given) else ""
-        plain = f"--{flag.removeprefix('--no-')}"
-        if flag.startswith("--no-") and plain in BY_FLAG and BY_FLAG[plain].read is is_true:
-            yield plain, "false"
-        if flag not in BY_FLAG:
-            continue
-        if BY_FLAG[flag].read is is_true and not equals:
-            yield flag, _switch_word(following)
-        else:
-            yield flag, value if equals else following
+    return settings.value("enable-chunked-prefill") is False

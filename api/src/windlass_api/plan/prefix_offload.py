@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from windlass_sizing.settings.in_force import FIELD, Settings
+
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Plan, Refusal
-from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB, flag_keeps_prefixes, prefix_mib
-from windlass_api.plan.overrides import runs_windlass
+from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB, keeps_prefixes, prefix_mib
+from windlass_api.plan.overrides import PREFIX_OFFLOAD, VLLM, runs_windlass
 from windlass_api.plan.quantity import gib
 
 PART, SHM_PART = "prefix offload", "shared memory"
@@ -23,18 +25,16 @@ NO_EFFECT = "spec.engine.prefixOffload has no effect: spec.command is not Windla
 MIB_A_GIB = 1024
 
 
-def in_force(spec: LLMServiceSpec) -> bool:
+def in_force(spec: LLMServiceSpec, settings: Settings) -> bool:
     """Whether the field decides; the server of a command of the user's own gets no flag for it."""
-    asked = spec.engine.prefix_offload
-    if not asked.enabled or spec.image.family != "vllm" or not runs_windlass(spec):
-        return False
-    return flag_keeps_prefixes(spec) is not False and not prefix_mib(spec)
+    ours = spec.engine.prefix_offload.enabled and spec.image.family == VLLM and runs_windlass(spec)
+    return ours and keeps_prefixes(settings) and not prefix_mib(settings)
 
 
-def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
+def kept_gib(spec: LLMServiceSpec, settings: Settings, base_gib: float) -> float:
     """Of one pod, whose other parts take `base_gib`, in whole MiB."""
     asked = spec.engine.prefix_offload
-    if not in_force(spec):
+    if not in_force(spec, settings):
         return 0.0
     if asked.memory is not None:
         return _whole_mib(min(ASKED_MAX_GIB, gib(asked.memory)))
@@ -43,11 +43,11 @@ def kept_gib(spec: LLMServiceSpec, base_gib: float) -> float:
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
 
 
-def unsized_prefix(spec: LLMServiceSpec, gpus: int | None) -> Refusal | None:
+def unsized_prefix(spec: LLMServiceSpec, settings: Settings, gpus: int | None) -> Refusal | None:
     """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != "vllm" or gpus == 0 or in_force(spec) or prefix_mib(spec):
+    if spec.image.family != VLLM or gpus == 0 or in_force(spec, settings):
         return None
-    if not flag_keeps_prefixes(spec):
+    if not keeps_prefixes(settings) or prefix_mib(settings):
         return None
     return Refusal(
         "PrefixOffloadWithoutSize",
@@ -62,9 +62,9 @@ def without_effect(spec: LLMServiceSpec) -> tuple[str, ...]:
     return () if ours else (NO_EFFECT,)
 
 
-def too_large(spec: LLMServiceSpec, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
+def too_large(spec: LLMServiceSpec, settings: Settings, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
     """Why the planned size does not fit, with the largest that would; `shm_gib` is what /dev/shm needs without it."""
-    if not in_force(spec):
+    if not in_force(spec, settings):
         return None
     kept = plan.prefix_offload_mib / MIB_A_GIB
     if not plan.prefix_offload_mib:
@@ -92,14 +92,13 @@ def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: fl
         yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
 
 
-def flags(spec: LLMServiceSpec, plan: Plan) -> Iterable[str]:
+def flags(spec: LLMServiceSpec, settings: Settings, plan: Plan) -> Iterable[str]:
     """The server's flags for what was planned; the switch alone on the CPU, and where the user gives the size."""
-    if not plan.gpus and in_force(spec):
+    if not plan.gpus and in_force(spec, settings):
         return (PREFIX,)  # the server says why it does without, and a change of the size changes no pod
     if plan.gpus and plan.prefix_offload_mib:
         return (PREFIX, PREFIX_MIB, str(plan.prefix_offload_mib))
-    switched = flag_keeps_prefixes(spec) is None and spec.image.family == "vllm" and prefix_mib(spec)
-    return (PREFIX,) if switched else ()
+    return (PREFIX,) if settings.source(PREFIX_OFFLOAD) == FIELD and prefix_mib(settings) else ()
 
 
 def _whole_mib(size_gib: float) -> float:

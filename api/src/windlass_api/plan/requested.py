@@ -11,12 +11,13 @@ from windlass_sizing.model import context_length
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
 from windlass_sizing.quantization.question import CPU, Card
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.layout import Layout, read_layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import too_small_shm
-from windlass_api.plan.overrides import VLLM, engine_in_force, names, whole_prompts
+from windlass_api.plan.overrides import VLLM, engine_in_force, whole_prompts
 from windlass_api.plan.prefix_offload import unsized_prefix
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
 
@@ -33,15 +34,15 @@ class Requested:
     engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
 
 
-def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refusal:
+def read_requested(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Requested | Refusal:
     """What is requested, or the first contradiction."""
-    engine = engine_in_force(spec)
-    if refusal := _context(spec, engine, facts):
+    engine = engine_in_force(spec, settings)
+    if refusal := _context(spec, settings, engine, facts):
         return refusal
     layout = read_layout(spec, engine)
     if isinstance(layout, Refusal):
         return layout
-    if refusal := unsized_prefix(spec, layout.gpus) or too_small_shm(spec, layout.workers):
+    if refusal := unsized_prefix(spec, settings, layout.gpus) or too_small_shm(spec, settings, layout.workers):
         return refusal
     length, length_note = _length(engine, facts)
     dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)
@@ -52,7 +53,7 @@ def read_requested(spec: LLMServiceSpec, facts: ModelFacts) -> Requested | Refus
         utilization=engine.gpu_memory_utilization_percent / 100,
         enforce_eager=engine.enforce_eager,
         kv_cache_dtype=engine.kv_cache_dtype,
-        step_tokens=engine.max_num_batched_tokens or _whole_prompts(spec, length, on_cpu=layout.gpus == 0),
+        step_tokens=engine.max_num_batched_tokens or _whole_prompts(settings, length, on_cpu=layout.gpus == 0),
         sequences=engine.max_num_seqs or SAMPLED_SEQUENCES,
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
@@ -82,20 +83,20 @@ def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
     return DEFAULT_MAX_MODEL_LEN, note
 
 
-def _whole_prompts(spec: LLMServiceSpec, length: int, *, on_cpu: bool) -> int | None:
+def _whole_prompts(settings: Settings, length: int, *, on_cpu: bool) -> int | None:
     """The tokens of a step that takes a whole prompt: on CPUs, and where the user forbids to split it."""
-    return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(spec) else None
+    return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(settings) else None
 
 
-def _stretched(spec: LLMServiceSpec) -> bool:
+def _stretched(spec: LLMServiceSpec, settings: Settings) -> bool:
     """Whether a context above the model's own is wanted, as the server has it: the engine then judges it."""
     wanted = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in spec.env)
-    return spec.image.family == VLLM and (wanted or names(spec, context_length.OVERRIDES))
+    return spec.image.family == VLLM and (wanted or settings.names(context_length.OVERRIDES))
 
 
-def _context(spec: LLMServiceSpec, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
+def _context(spec: LLMServiceSpec, settings: Settings, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
     asked = engine.max_model_len
-    if not asked or facts.takes(asked) or _stretched(spec):
+    if not asked or facts.takes(asked) or _stretched(spec, settings):
         return None
     return Refusal(
         "ContextTooLong",

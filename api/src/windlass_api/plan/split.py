@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
+from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.plan.beside import merges_by_words
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import NO, VLLM, last_given, runs_windlass, switched, words
+from windlass_api.plan.overrides import VLLM, runs_windlass
 
 ENGINES_OWN = frozenset(
     {
@@ -32,7 +34,7 @@ GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
 """Ends of architectures' names: which do not generate, and which do all the same."""
 
 
-def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusal | None:
+def not_split(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout) -> Refusal | None:
     """Why prompts are not shared by GPUs here, where that is asked for; on the CPU the GPUs are refused first."""
     if layout.sp == 1 or layout.gpus == 0:
         return None
@@ -42,20 +44,22 @@ def not_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Refusa
             f"sequenceParallelSize is {layout.sp}, and spec.image.family {spec.image.family} has no such size",
             "take its flag or variable out, or use family vllm",
         )
-    found = next(_obstacles(spec, facts, layout), None)
+    found = next(_obstacles(spec, settings, facts, layout), None)
     if found is None:
         return None
     why, remedy = found
     return Refusal("BadParallelism", f"sequenceParallelSize is {layout.sp}: {why}", f"leave it out, or {remedy}")
 
 
-def can_be_split(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> bool:
+def can_be_split(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout) -> bool:
     """Whether `sequenceParallelSize` would be taken for this service, as it is otherwise."""
     here = spec.image.family == VLLM and runs_windlass(spec) and layout.nodes_min == 1
-    return here and next(_obstacles(spec, facts, layout), None) is None
+    return here and next(_obstacles(spec, settings, facts, layout), None) is None
 
 
-def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Iterator[tuple[str, str]]:
+def _obstacles(
+    spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout
+) -> Iterator[tuple[str, str]]:
     """Each with what mends it; a command of the user's own gets no flag of the plan and is not judged."""
     if why := obstacle(facts):
         yield why, "set spec.engine.tensorParallelSize instead"
@@ -63,38 +67,36 @@ def _obstacles(spec: LLMServiceSpec, facts: ModelFacts, layout: Layout) -> Itera
         return
     if layout.workers > 1:
         yield f"{layout.workers} engines in one pod have no split", "raise spec.replicas in the place of workers"
-    if looks_ahead(spec):
+    if looks_ahead(settings):
         yield "the engine does not split prompts beside lookahead", "switch lookahead off"
     if spec.engine.speculation is not None:
         yield "the engine does not split prompts beside a draft model", "leave spec.engine.speculation out"
-    if _serves_adapters(spec, facts):
+    if _serves_adapters(settings, facts):
         yield "the engine does not split prompts beside adapters that are served by name", "merge the adapter"
-    if keeps_prefixes(spec):
+    if keeps_prefixes(settings):
         yield "each rank would keep evicted prefixes of its own", "switch prefix offload off"
-    if flag := _engines_flag(spec):
+    if flag := _engines_flag(settings):
         yield f"{flag} does not go with it", f"leave {flag} out"
-    if _does_not_generate(spec, facts.architecture):
+    if _does_not_generate(settings, facts.architecture):
         yield "it splits prompts that are answered, and this model does not generate", "serve a model that does"
 
 
-def _serves_adapters(spec: LLMServiceSpec, facts: ModelFacts) -> bool:
-    merge = last_given(spec, "--merge-lora", "MERGE_LORA")
-    if merge is not None and merge.casefold() not in NO:
+def _serves_adapters(settings: Settings, facts: ModelFacts) -> bool:
+    if merges_by_words(settings):
         return False
-    asked = switched(spec, "--enable-lora", "ENABLE_LORA")
-    return bool(facts.lora_slots) or bool(asked) or last_given(spec, "--lora-modules", "LORA_MODULES") is not None
+    return bool(facts.lora_slots) or settings.value("enable-lora") is True or settings.is_given("lora-modules")
 
 
-def _engines_flag(spec: LLMServiceSpec) -> str:
-    names = (word.partition("=")[0].partition(".")[0] for word in words(spec))
+def _engines_flag(settings: Settings) -> str:
+    names = (word.partition("=")[0].partition(".")[0] for word in settings.engine_words)
     return next((name for name in names if name in ENGINES_OWN), "")
 
 
-def _does_not_generate(spec: LLMServiceSpec, architecture: str) -> bool:
+def _does_not_generate(settings: Settings, architecture: str) -> bool:
     """As the server judges by flags and the architecture's name."""
-    runner = last_given(spec, "--runner") or "auto"
+    runner = settings.engine_value("--runner") or "auto"
     if runner != "auto":
         return runner != "generate"
-    if (last_given(spec, "--convert") or "") not in NO_CONVERSION:
+    if (settings.engine_value("--convert") or "") not in NO_CONVERSION:
         return True
     return architecture.endswith(POOLING_SUFFIXES) and not architecture.endswith(GENERATE_SUFFIXES)

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass_sizing.settings.lora_modules import Given
+
 FOUND = "model directory"
 """Origin of an adapter that nobody named."""
 ONLY = "true"
 """Said in place of a name: the one adapter that there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """One adapter of --lora-modules, as it was written."""
-
-    name: str
-    path: str
-    base_model_name: str = ""
-    is_3d_lora_weight: bool = False
-    merge: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from windlass_sizing.files import documents
 from windlass_sizing.files.weight_files import ADAPTER_WEIGHTS, adapter_file, has_weights, transformers_files
 from windlass_sizing.files.weights import measure
 from windlass_sizing.model import lora_config as config
+from windlass_sizing.settings.lora_modules import Given
 
 from windlass.adapters import base, fit, tensor_file
-from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Given, Shard
+from windlass.adapters.model import FOUND, ONLY, Adapter, Adapters, Asked, Shard
 from windlass.errors import ModelError, UsageError
 from windlass.startup import files
 

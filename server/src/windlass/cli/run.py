@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 
 import typer
+from windlass_sizing.settings.flags import FLAGS, Flag
 
 from windlass.cli import table
-from windlass.launch.flags import FLAGS, Flag
 from windlass.launch.model import LaunchPlan
 
 USAGE = """\

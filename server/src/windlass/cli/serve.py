@@ -11,10 +11,10 @@ import sys
 from importlib.util import find_spec
 
 import typer
+from windlass_sizing.settings.flags import FLAGS, Effect
 
 from windlass.cli import run, table
 from windlass.errors import UsageError
-from windlass.launch.flags import FLAGS, Effect
 
 PROGRAM = "windlass-vllm"
 NO_ENGINE = "vLLM is not installed here; run in the serving image, or install windlass-server[engine]"

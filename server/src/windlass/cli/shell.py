@@ -52,8 +52,7 @@ class StartCommand(TyperCommand):
 def flags() -> Iterator[tuple[str, str]]:
     """Each long flag of the table and of the engine, with what the table says of it."""
     from windlass_sizing.engine_flags import record
-
-    from windlass.launch.flags import BY_NAME
+    from windlass_sizing.settings.flags import BY_NAME
 
     ours = {f"--{name}": row.help for name, row in BY_NAME.items()}
     engine = {name: "of the engine" for name in record().takes if name.startswith("--")}

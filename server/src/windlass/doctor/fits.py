@@ -10,9 +10,9 @@ from windlass_sizing.placement import advice, gpus
 from windlass_sizing.placement.choice import Offer
 from windlass_sizing.placement.formula import SAMPLED_SEQUENCES, Serving, cpu_demand, demand
 from windlass_sizing.quantization import methods
+from windlass_sizing.settings import engine_words
 
 from windlass.doctor.findings import GIB, Card, Findings, Row, fail, ok, skip, warn
-from windlass.launch import engine_words
 from windlass.launch.model import LaunchPlan
 
 NO_PLAN = "the flags are refused"

@@ -16,6 +16,7 @@ from windlass_sizing.files import checkpoint
 from windlass_sizing.files.adapters import Beside, is_adapter
 from windlass_sizing.files.checkpoint import ALONE
 from windlass_sizing.files.directory import Directory
+from windlass_sizing.settings.parse import parse
 
 from windlass.adapters import read
 from windlass.doctor import reach
@@ -25,7 +26,6 @@ from windlass.launch import exec as launch
 from windlass.launch import probe
 from windlass.launch.adjust import KV_SPACE
 from windlass.launch.model import LaunchPlan
-from windlass.launch.parse import parse
 from windlass.launch.resolve import RUN, looked_for, model_directory
 from windlass.license import settings as license_settings
 from windlass.startup import memory

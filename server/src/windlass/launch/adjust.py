@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from windlass_sizing.quantization.decision import default_dtype
+from windlass_sizing.settings.flags import LENGTH_CUT_TOKENS
+from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Setting
 
 from windlass.errors import UsageError
 from windlass.group import arguments
 from windlass.launch import cpu, parsing, quantize, templates
-from windlass.launch.flags import LENGTH_CUT_TOKENS
-from windlass.launch.model import DEFAULT, FROM_FILE, MATCH, Machine, ModelFiles, Setting
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.templates import Row
 
 Settings: TypeAlias = dict[str, Setting]

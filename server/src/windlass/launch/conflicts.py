@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from windlass_sizing import engine_flags
+from windlass_sizing.settings import engine_words
+from windlass_sizing.settings.values import Value
 
 from windlass.errors import UsageError
-from windlass.launch import engine_words, loopback, templates
+from windlass.launch import loopback, templates
 from windlass.launch.model import Machine, ModelFiles
-from windlass.launch.values import Value
 
 TP = "--tensor-parallel-size"
 READS_THE_FILES = (None, "auto", "hf", "safetensors", "windlass")

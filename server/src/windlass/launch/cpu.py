@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass_sizing import engine_flags
+from windlass_sizing.settings.in_force import DEFAULT, Setting
 
 from windlass.launch import lookahead
 from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import DEFAULT, Machine, ModelFiles, Setting
+from windlass.launch.model import Machine, ModelFiles
 
 CORES, UNBOUND = "VLLM_CPU_OMP_THREADS_BIND", "nobind"
 EXECUTOR = "--distributed-executor-backend"

@@ -12,10 +12,13 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
+from windlass_sizing.settings import values
+from windlass_sizing.settings.flags import Flag, Kind
+
 from windlass import log
 from windlass.adapters import cache
 from windlass.doctor.engine import mismatch
-from windlass.errors import EngineError, GroupError, UsageError, WindlassError
+from windlass.errors import EngineError, GroupError, UsageError, WindlassError, usage_errors
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
 from windlass.group.start import join
@@ -29,9 +32,7 @@ from windlass.launch import (
     probe,
     processes,
     quantize,
-    values,
 )
-from windlass.launch.flags import Flag, Kind
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
 from windlass.license import keeper, settings
@@ -182,6 +183,7 @@ def _engine(launch: LaunchPlan, environment: Mapping[str, str]) -> Engine:
     return Engine(command, health_url, variables, start_timeout_s, opening=opening)
 
 
+@usage_errors()
 def _asks(environment: Mapping[str, str]) -> bool:
     row = Flag(FIRST_CHAT, Kind.SWITCH, "ask the server a chat before it is ready")
     return bool(values.read(row, environment.get(FIRST_CHAT) or "true", f"variable {FIRST_CHAT}"))
@@ -207,6 +209,7 @@ def _warn(sentence: str) -> None:
     say(sentence, logging.WARNING)
 
 
+@usage_errors()
 def facts_port(environment: Mapping[str, str]) -> int:
     """The port of the facts; UsageError for what is no port."""
     name = FACTS_PORT_ROW.name

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass_sizing.settings.in_force import Setting
+from windlass_sizing.settings.values import Value
+
 from windlass.adapters.model import AdapterPlan
 from windlass.api.media import engine_media
 from windlass.api.scan import JsonLimits
 from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.tracing import TRACES_VARIABLE
-from windlass.launch.model import ModelFiles, Setting
-from windlass.launch.values import Value
+from windlass.launch.model import ModelFiles
 from windlass.sampling import start_command
 
 GUARD = "windlass.api.guard.Guard"

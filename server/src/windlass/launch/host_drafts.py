@@ -13,12 +13,12 @@ from dataclasses import replace
 from windlass_sizing.model import drafter
 from windlass_sizing.model.draft_words import TOKENS, TOKENS_DEFAULT, Requested
 from windlass_sizing.placement.host_draft import CORES_MAX
+from windlass_sizing.settings.in_force import DEFAULT
+from windlass_sizing.settings.parse import CommandLine
 
 from windlass.errors import UsageError
 from windlass.launch import speculation
 from windlass.launch.inputs import LaunchInputs, Settings
-from windlass.launch.model import DEFAULT
-from windlass.launch.parse import CommandLine
 
 SWITCH, BITS, THREADS = "cpu-draft-worker", "cpu-draft-bits", "cpu-draft-threads"
 MODEL = "--speculative-model"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass_sizing import engine_flags
+from windlass_sizing.settings import engine_words
 
 from windlass.errors import UsageError
-from windlass.launch import engine_words
 
 HOST, SOCKET, CLIENTS = "--host", "--uds", "--ssl-cert-reqs"
 TLS = ("--ssl-certfile", "--ssl-keyfile")

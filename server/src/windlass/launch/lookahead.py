@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import draft_words, drafter
+from windlass_sizing.settings import engine_words
+from windlass_sizing.settings.in_force import DEFAULT
 
 from windlass.errors import UsageError
-from windlass.launch import engine_words, host_drafts, speculation
+from windlass.launch import host_drafts, speculation
 from windlass.launch.host_drafts import V2_RUNNER
 from windlass.launch.inputs import LaunchInputs, Settings
-from windlass.launch.model import DEFAULT
 from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
 from windlass.sampling import start_command
 

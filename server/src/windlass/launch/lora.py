@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from windlass_sizing.model.lora import IN_A_BATCH
+from windlass_sizing.settings import lora_modules
+from windlass_sizing.settings.in_force import DEFAULT, MATCH, Setting
+from windlass_sizing.settings.lora_modules import Given
+from windlass_sizing.settings.values import SWITCH_WORDS
 
-from windlass.adapters import cache, given, plan
-from windlass.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Given, Want
+from windlass.adapters import cache, plan
+from windlass.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Want
 from windlass.errors import UsageError
-from windlass.launch.model import DEFAULT, MATCH, ModelFiles, Setting
-from windlass.launch.values import SWITCH_WORDS
+from windlass.launch.model import ModelFiles
 
 Settings: TypeAlias = dict[str, Setting]
 
@@ -23,7 +26,9 @@ LEFT_AS_SAID = ("enable-lora", "max-lora-rank", "max-loras", "max-cpu-loras")
 def asked(settings: Mapping[str, Setting], *, discovers: bool) -> Asked:
     """What the directories must be looked at for."""
     modules = settings.get("lora-modules")
-    adapters = tuple(given.read(item) for item in modules.value) if modules and isinstance(modules.value, tuple) else ()
+    adapters = (
+        tuple(lora_modules.read(item) for item in modules.value) if modules and isinstance(modules.value, tuple) else ()
+    )
     said = settings.get("enable-lora")
     merge = _merge(settings, [adapter.name for adapter in adapters if adapter.merge])
     return Asked(
@@ -111,7 +116,7 @@ def _named(decided: AdapterPlan, settings: Settings) -> Setting:
 
 
 def _served(decided: AdapterPlan, settings: Settings) -> Settings:
-    words = tuple(given.write(_as_given(adapter), adapter.path) for adapter in decided.served)
+    words = tuple(lora_modules.write(_as_given(adapter), adapter.path) for adapter in decided.served)
     origins = dict.fromkeys(adapter.origin for adapter in decided.served)
     why = "; ".join(f"{adapter.name}: {adapter.origin}, rank {adapter.rank}" for adapter in decided.served)
     count = len(decided.served)

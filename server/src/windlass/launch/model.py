@@ -6,18 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.settings.in_force import Setting
+from windlass_sizing.settings.values import Value
 
 from windlass.adapters.model import Adapters, Merge
 from windlass.group.plan import GroupPlan
 from windlass.launch.marks import Marks
-from windlass.launch.values import Value
 from windlass.startup.first_chat import Question
-
-FROM_FILE = "ti_model_config.json"
-MATCH = "match"
-CHECKPOINT = "checkpoint"
-DEFAULT = "default"
-"""Sources of a setting beside its flag and its variables."""
 
 ENGINE_PORT = 8000
 
@@ -114,26 +109,6 @@ class Machine:
     def cards(self) -> int:
         """What this machine can compute on: its GPUs; the CPU engine's one process is one card."""
         return max(1, len(self.gpus)) if self.engine == "cuda" else 1
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One resolved row: its value, where it came from, and why when that is not plain."""
-
-    name: str
-    value: Value
-    source: str
-    why: str = ""
-    secret: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The value as a person may see it."""
-        if self.secret:
-            return "(hidden)"
-        if isinstance(self.value, bool):
-            return str(self.value).lower()
-        return ", ".join(self.value) if isinstance(self.value, tuple) else str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

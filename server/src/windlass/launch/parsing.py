@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from windlass_sizing.settings.in_force import CHECKPOINT, Setting
+
 from windlass.launch import parsers
-from windlass.launch.model import CHECKPOINT, Machine, ModelFiles, Setting
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.parsers import FoundParser
 from windlass.launch.templates import DIRECTORY
 

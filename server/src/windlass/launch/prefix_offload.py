@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windlass_sizing.settings import engine_words
+from windlass_sizing.settings.in_force import DEFAULT
+
 from windlass.errors import UsageError
-from windlass.launch import engine_words
 from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import DEFAULT
 from windlass.prefix_offload import counts
 from windlass.prefix_offload import settings as keys
 

@@ -16,11 +16,12 @@ from windlass_sizing.files.weights import NOT_WHOLE, quantization_of, read_weigh
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
+from windlass_sizing.settings.in_force import FROM_FILE
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked
 from windlass.launch import checkpoint, draft_files
-from windlass.launch.model import FROM_FILE, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
 from windlass.startup import memory, processors

@@ -18,12 +18,12 @@ from windlass_sizing.placement.api_processes import (
     choose,
     obstacle,
 )
+from windlass_sizing.settings.in_force import DEFAULT, Setting
+from windlass_sizing.settings.values import Value
 
 from windlass.errors import UsageError
 from windlass.launch import hook, host_drafts, lookahead
 from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import DEFAULT, Setting
-from windlass.launch.values import Value
 
 ENGINE_CLI = "vllm.entrypoints.cli.main"
 NAME, DRAIN = "api-server-count", "shutdown-timeout"

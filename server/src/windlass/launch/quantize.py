@@ -11,10 +11,11 @@ from windlass_sizing.placement import gpus
 from windlass_sizing.quantization.decision import Decision, decide
 from windlass_sizing.quantization.methods import NONE, SMOOTHQUANT_FILE
 from windlass_sizing.quantization.question import CPU, Architecture, Card, Checkpoint
+from windlass_sizing.settings.in_force import CHECKPOINT, DEFAULT, Setting
+from windlass_sizing.settings.values import Value
 
 from windlass.errors import UsageError
-from windlass.launch.model import CHECKPOINT, DEFAULT, Machine, ModelFiles, Setting
-from windlass.launch.values import Value
+from windlass.launch.model import Machine, ModelFiles
 from windlass.quantization import methods
 
 METHOD, LOAD, BEYOND = "quantization", "load-format", "ignore-engine-limits"

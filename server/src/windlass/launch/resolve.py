@@ -7,24 +7,26 @@ that `windlass run --explain` is this module's output and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import context_length
+from windlass_sizing.settings import engine_words, legacy
+from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Kind
+from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Layers, Setting, Settings, settings_in_force
+from windlass_sizing.settings.parse import CommandLine, parse
 
 from windlass.adapters.model import Asked
-from windlass.errors import UsageError
+from windlass.errors import UsageError, usage_errors
 from windlass.group import arguments
 from windlass.launch import (
     adjust,
     conflicts,
     cpu,
     dry_run,
-    engine_words,
     graphs,
     host_drafts,
-    legacy,
     lookahead,
     loopback,
     lora,
@@ -34,22 +36,10 @@ from windlass.launch import (
     sequence_parallel,
     speculation,
     templates,
-    values,
 )
-from windlass.launch.flags import BY_NAME, FLAGS, ROW, Effect, Flag, Kind
 from windlass.launch.front import front
 from windlass.launch.inputs import LaunchInputs
-from windlass.launch.model import (
-    DEFAULT,
-    FROM_FILE,
-    MATCH,
-    LaunchPlan,
-    Machine,
-    ModelFiles,
-    PlannedFile,
-    Setting,
-)
-from windlass.launch.parse import CommandLine, parse
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles, PlannedFile
 from windlass.sampling import start_command
 
 
@@ -70,12 +60,15 @@ ENGINES_OWN = (("quantization", "none"), ("worker-num", 1), ("lora-modules", ())
 """Values that mean: leave the engine's flag out."""
 
 
+@usage_errors()
 def model_directory(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> str:
     """Where the model's files are: needed before they can be read."""
-    text, _ = next(_origins(ROW["model"], parse(argv), environment if style.has_variables else {}, None))
+    layers = _layers(parse(argv), environment if style.has_variables else {})
+    text, _ = next(layers.texts(ROW["model"]))
     return text
 
 
+@usage_errors()
 def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Style = RUN) -> Asked:
     """Which directories to look at, and for what: needed before they can be read.
 
@@ -83,13 +76,23 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     """
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
-    said = {row.name: setting for row in rows if (setting := _first_setting(row, line, known, None)) is not None}
+    said = settings_in_force(_layers(line, known), rows).checked().rows
     modern = legacy.modern(line, known)[0]
     _check_words(said, modern)
     drafting = speculation.requested(modern.engine_words)
     return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 
+@usage_errors()
+def settings_given(
+    argv: tuple[str, ...], environment: Mapping[str, str], model: ModelFiles, style: Style = RUN
+) -> Settings:
+    """The settings before machine and checkpoint change any; UsageError for a text that cannot be read."""
+    line, _ = legacy.modern(parse(argv), environment if style.has_variables else {})
+    return _settings(line, environment, model, style)
+
+
+@usage_errors()
 def resolve(
     argv: tuple[str, ...],
     environment: Mapping[str, str],
@@ -99,7 +102,7 @@ def resolve(
 ) -> LaunchPlan:
     """The plan, or a UsageError with what to do instead."""
     line, warnings = legacy.modern(parse(argv), environment if style.has_variables else {})
-    settings = _settings(line, environment, model, style)
+    settings = _kept(_settings(line, environment, model, style), style)
     _check_words(settings, line)
     line, notes = _drafted(line, settings, model)
     line, on_host = host_drafts.taken(line, settings)
@@ -168,37 +171,21 @@ def _check_words(settings: Mapping[str, Setting], line: CommandLine) -> None:
         engine_words.check(line.engine_words, engine_flags.record(), (*BY_NAME, *legacy.NAMES))
 
 
-def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> dict[str, Setting]:
-    """Every row that somebody, or with `run` the table itself, says something for."""
-    known, files = (environment, model) if style.has_variables else ({}, None)
-    found = {flag.name: said for flag in FLAGS if (said := _first_setting(flag, line, known, files)) is not None}
-    kept = {"model"} if style.leaves_defaults else set(found)
-    return {name: setting for name, setting in found.items() if name in kept or setting.source != DEFAULT}
+def _settings(line: CommandLine, environment: Mapping[str, str], model: ModelFiles, style: Style) -> Settings:
+    layers = _layers(line, environment, model) if style.has_variables else Layers(line)
+    return settings_in_force(layers).checked()
 
 
-def _first_setting(
-    flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
-) -> Setting | None:
-    """The first of flag, variable, file and default that says something."""
-    found = next(_origins(flag, line, environment, model), None)
-    if found is None:
-        return None
-    text, source = found
-    origin = source if source == FROM_FILE else f"--{flag.name}" if source == "flag" else source
-    return Setting(flag.name, values.read(flag, text, origin), source, secret=flag.secret)
+def _kept(settings: Settings, style: Style) -> dict[str, Setting]:
+    """Every row that is given, or with `run` has a default."""
+    kept = {"model"} if style.leaves_defaults else set(settings.rows)
+    return {name: setting for name, setting in settings.rows.items() if name in kept or setting.source != DEFAULT}
 
 
-def _origins(
-    flag: Flag, line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None
-) -> Iterator[tuple[str, str]]:
-    if (text := line.said.get(flag.name)) is not None:
-        yield text, "flag"
-    yield from ((text, f"variable {name}") for name in flag.variables if (text := environment.get(name)))
-    in_file = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
-    if (text := in_file.get(flag.name)) is not None:
-        yield text, FROM_FILE
-    if flag.default is not None:
-        yield flag.default, DEFAULT
+def _layers(line: CommandLine, environment: Mapping[str, str], model: ModelFiles | None = None) -> Layers:
+    files = {"served-model-name": model.model_id, "conv-template": model.conv_template} if model else {}
+    below = {name: (text, FROM_FILE) for name, text in files.items() if text is not None}
+    return Layers(line, environment=environment, below=below)
 
 
 def _group_words(machine: Machine, line: CommandLine) -> tuple[str, ...]:

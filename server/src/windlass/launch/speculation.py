@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing.model import draft_words, drafter
 from windlass_sizing.model.draft_words import TOKENS, Requested
+from windlass_sizing.settings import legacy
+from windlass_sizing.settings.in_force import DEFAULT, Setting
+from windlass_sizing.settings.parse import CommandLine
 
 from windlass.errors import UsageError
-from windlass.launch import legacy
-from windlass.launch.model import DEFAULT, DraftFiles, ModelFiles, Setting
-from windlass.launch.parse import CommandLine
+from windlass.launch.model import DraftFiles, ModelFiles
 
 ENGINES_ARCHITECTURES = ("DSpark", "MuseGlimmerAssistantModel")
 """Parts of an architecture by which the engine chooses a method of its own."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass_sizing.quantization.limits import VISION_INSTEAD
-
-from windlass.launch.values import Value
+from windlass_sizing.settings.values import Value
 
 DIRECTORY = Path(__file__).parent.parent / "templates"
 CHAT = ("instruct", "chat")

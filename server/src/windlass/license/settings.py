@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from windlass_sizing.settings.values import SWITCH_WORDS
+
 from windlass.errors import UsageError
-from windlass.launch.values import SWITCH_WORDS
 from windlass.license.answers import PUBLIC_KEYS
 
 REQUIRED, WAIT, TIMEOUT = "WINDLASS_LICENSE_REQUIRED", "WINDLASS_LICENSE_WAIT", "WINDLASS_LICENSE_TIMEOUT"

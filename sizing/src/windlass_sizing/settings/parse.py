@@ -11,11 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass_sizing.engine_flags import record
-
-from windlass.errors import UsageError
-from windlass.launch.flags import BY_NAME, Flag, Kind
-from windlass.launch.values import is_switch_word
+from windlass_sizing.engine_flags import EngineFlags, record
+from windlass_sizing.errors import SettingsError
+from windlass_sizing.settings.flags import BY_NAME, Flag, Kind
+from windlass_sizing.settings.values import is_switch_word
 
 SHORT = ("-q", "-tp", "-pp", "-spec-draft-tp")
 
@@ -26,35 +25,47 @@ class CommandLine:
 
     said: dict[str, str] = field(default_factory=dict)
     engine_words: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Sentences on flags that were left out because they cannot be read."""
+
+    def checked(self) -> CommandLine:
+        """Return the line itself; SettingsError for its first problem."""
+        if self.problems:
+            raise SettingsError(self.problems[0])
+        return self
 
 
 def parse(words: tuple[str, ...]) -> CommandLine:
     """Split the words; a first word that is no flag is the model directory, as with `vllm serve`.
 
-    UsageError where `--model` names another.
+    SettingsError where `--model` names another, and for a flag that cannot be read.
     """
     if words and not words[0].startswith("-"):
-        line = split(words[1:], BY_NAME)
+        line = split(words[1:], BY_NAME).checked()
         if (other := line.said.get("model", words[0])) != words[0]:
-            raise UsageError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
+            raise SettingsError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
         return replace(line, said={"model": words[0], **line.said})
-    return split(words, BY_NAME)
+    return split(words, BY_NAME).checked()
 
 
-def split(words: tuple[str, ...], flags: Mapping[str, Flag]) -> CommandLine:
-    """Split the words by a table of flags and their other names."""
+def split(words: tuple[str, ...], flags: Mapping[str, Flag], engine: EngineFlags | None = None) -> CommandLine:
+    """Split the words by a table of flags and their other names; `engine` knows which names may be shortened."""
     said: dict[str, str] = {}
-    engine: list[str] = []
+    others: list[str] = []
+    problems: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, joined, value = _split(word)
-        flag, negated = _find(name, flags) if _is_flag(word) else (None, False)
+        flag, negated = _find(name, flags, engine or record()) if _is_flag(word) else (None, False)
         if flag is None:
-            engine.append(word)
-        else:
+            others.append(word)
+            continue
+        try:
             said[flag.name] = _negated(flag, joined) if negated else value if joined else _take(flag, rest)
-    return CommandLine(said, tuple(engine))
+        except SettingsError as error:
+            problems.append(str(error))
+    return CommandLine(said, tuple(others), tuple(problems))
 
 
 def _is_flag(word: str) -> bool:
@@ -66,10 +77,10 @@ def _split(word: str) -> tuple[str, bool, str]:
     return name.replace("_", "-"), bool(equals), value
 
 
-def _find(written: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
+def _find(written: str, flags: Mapping[str, Flag], engine: EngineFlags) -> tuple[Flag | None, bool]:
     if written in flags:
         return flags[written], False
-    name = record().meant(f"--{written}").removeprefix("--")  # a shortened flag of the engine may be one of ours
+    name = engine.meant(f"--{written}").removeprefix("--")  # a shortened flag of the engine may be one of ours
     if name in flags:
         return flags[name], False
     flag = flags.get(name.removeprefix("no-")) if name.startswith("no-") else None
@@ -78,7 +89,7 @@ def _find(written: str, flags: Mapping[str, Flag]) -> tuple[Flag | None, bool]:
 
 def _negated(flag: Flag, joined: bool) -> str:
     if joined:
-        raise UsageError(f"--no-{flag.name} takes no value; write --{flag.name}=false or --no-{flag.name}")
+        raise SettingsError(f"--no-{flag.name} takes no value; write --{flag.name}=false or --no-{flag.name}")
     return "false"
 
 
@@ -87,7 +98,7 @@ def _take(flag: Flag, rest: list[str]) -> str:
     if flag.kind is Kind.SWITCH:
         return rest.pop(0) if rest and is_switch_word(rest[0]) else "true"
     if not rest or rest[0].startswith("--"):
-        raise UsageError(f"--{flag.name} needs a value: {flag.help}")
+        raise SettingsError(f"--{flag.name} needs a value: {flag.help}")
     values = [rest.pop(0)]
     while flag.kind in (Kind.NAMES, Kind.ADAPTERS) and rest and not rest[0].startswith("-"):
         values.append(rest.pop(0))

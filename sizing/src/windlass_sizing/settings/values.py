@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from windlass_sizing.errors import SettingsError
 from windlass_sizing.model import context_length
-
-from windlass.adapters import given
-from windlass.errors import UsageError
-from windlass.launch.flags import Flag, Kind
+from windlass_sizing.settings import lora_modules
+from windlass_sizing.settings.flags import Flag, Kind
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 
@@ -23,9 +22,9 @@ def read(flag: Flag, text: str, origin: str) -> Value:
     """The value; `origin` names where it was said, for the sentence."""
     value = _READERS[flag.kind](text)
     if value is None:
-        raise UsageError(f'{origin} is "{text}", which is no {flag.kind.value}; {_example(flag)}')
+        raise SettingsError(f'{origin} is "{text}", which is no {flag.kind.value}; {_example(flag)}')
     if flag.choices and value not in flag.choices:
-        raise UsageError(f'{origin} is "{text}"; choose one of {", ".join(flag.choices)}')
+        raise SettingsError(f'{origin} is "{text}"; choose one of {", ".join(flag.choices)}')
     return value
 
 
@@ -68,7 +67,7 @@ _READERS: dict[Kind, Callable[[str], Value | None]] = {
     Kind.FRACTION: _fraction,
     Kind.SWITCH: lambda text: SWITCH_WORDS.get(text.lower()),
     Kind.NAMES: _names,
-    Kind.ADAPTERS: given.split,
+    Kind.ADAPTERS: lora_modules.split,
 }
 _EXAMPLES = {
     Kind.TEXT: "give it a value",

@@ -12,8 +12,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 
 from windlass_sizing.engine_flags import EngineFlags, ValueCount, record
-
-from windlass.errors import UsageError
+from windlass_sizing.errors import SettingsError
 
 ALLOW = "allow-unknown-flags"
 NEAR = 0.7
@@ -26,12 +25,12 @@ LEVEL, LEVELS, LEVEL_FLAG = "-O", ("0", "1", "2", "3"), "--optimization-level"
 
 
 def check(words: Iterable[str], engine: EngineFlags, ours: Iterable[str] = ()) -> None:
-    """UsageError for a flag that the engine lacks, a word of no flag, or a value too many or too few."""
+    """SettingsError for a flag that the engine lacks, a word of no flag, or a value too many or too few."""
     waiting, last = list(words), ""
     while waiting:
         word = waiting.pop(0)
         if not _is_flag(word):
-            raise UsageError(_stray(word, last, engine))
+            raise SettingsError(_stray(word, last, engine))
         if word.startswith(LEVEL) and (len(word) > len(LEVEL) or (waiting and waiting[0] in LEVELS)):
             word = f"{LEVEL_FLAG}={word.removeprefix(LEVEL) or waiting.pop(0)}"
         last = _spelled(word, engine, tuple(ours))
@@ -78,10 +77,10 @@ def _spelled(word: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
         return found[0]
     if found:
         more = ", …" if len(found) > SHOWN_MAX else ""
-        raise UsageError(
+        raise SettingsError(
             f"{written} is the beginning of {', '.join(found[:SHOWN_MAX])}{more}; write one of them in full"
         )
-    raise UsageError(_unknown(written, name, engine, ours))
+    raise SettingsError(_unknown(written, name, engine, ours))
 
 
 def _unknown(written: str, name: str, engine: EngineFlags, ours: tuple[str, ...]) -> str:
@@ -97,11 +96,11 @@ def _values(word: str, flag: str, engine: EngineFlags, waiting: list[str]) -> No
     name, joined, _ = word.partition("=")
     takes = ValueCount.ONE if "." in name else engine.takes[flag]
     if joined and takes is ValueCount.NOTHING:
-        raise UsageError(f"{flag} takes no value; write {flag} alone")
+        raise SettingsError(f"{flag} takes no value; write {flag} alone")
     if joined or (flag == name[:2] and name != flag):
         return
     if takes in {ValueCount.ONE, ValueCount.MANY} and (not waiting or _is_flag(waiting[0])):
-        raise UsageError(f"{flag} needs a value; write it behind the flag")
+        raise SettingsError(f"{flag} needs a value; write it behind the flag")
     count = next((at for at, one in enumerate(waiting) if _is_flag(one)), len(waiting))
     most = {ValueCount.NOTHING: 0, ValueCount.ONE: 1, ValueCount.MAYBE: 1, ValueCount.MANY: count}[takes]
     del waiting[: min(count, most)]

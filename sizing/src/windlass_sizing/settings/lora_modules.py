@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-
-from windlass.adapters.model import Given
+from dataclasses import dataclass
 
 FIELDS = {"name": str, "path": str, "base_model_name": str, "is_3d_lora_weight": bool, "merge": bool}
 WORD = re.compile(r"[^\s,]+")
 BETWEEN = ", \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One adapter of --lora-modules, as it was written."""
+
+    name: str
+    path: str
+    base_model_name: str = ""
+    is_3d_lora_weight: bool = False
+    merge: bool = False
 
 
 def split(text: str) -> tuple[str, ...] | None:

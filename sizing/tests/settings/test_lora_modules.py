@@ -1,8 +1,8 @@
 """The forms in which adapters may be given."""
 
 import pytest
-from windlass.adapters import given
-from windlass.adapters.model import Given
+from windlass_sizing.settings import lora_modules
+from windlass_sizing.settings.lora_modules import Given
 from windlass_testbed.cases import every_case
 
 SQL, POET = Given("sql", "/l/sql"), Given("poet", "/l/poet")
@@ -27,9 +27,9 @@ SQL, POET = Given("sql", "/l/sql"), Given("poet", "/l/poet")
 )
 def test_forms(text: str, expected: tuple[Given, ...]) -> None:
     """The engine's own forms, and lists of them."""
-    items = given.split(text)
+    items = lora_modules.split(text)
     assert items is not None
-    assert expected == tuple(given.read(item) for item in items)
+    assert expected == tuple(lora_modules.read(item) for item in items)
 
 
 @every_case(
@@ -39,7 +39,7 @@ def test_forms(text: str, expected: tuple[Given, ...]) -> None:
 )  # fmt: skip
 def test_what_is_no_adapter(text: str) -> None:
     """Anything else is told as wrong, never half-read."""
-    assert given.split(text) is None
+    assert lora_modules.split(text) is None
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_what_is_no_adapter(text: str) -> None:
 )  # fmt: skip
 def test_written_for_the_engine(adapter: Given, written: str) -> None:
     """The short form where it can say everything."""
-    assert written == given.write(adapter, "/p")
+    assert written == lora_modules.write(adapter, "/p")
 
 
 def test_a_comma_needs_the_long_form() -> None:
     """The engine takes a comma for the sign of JSON."""
-    assert given.write(SQL, "/a,b") == '{"name": "sql", "path": "/a,b"}'
+    assert lora_modules.write(SQL, "/a,b") == '{"name": "sql", "path": "/a,b"}'

@@ -10,13 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass_sizing.errors import SettingsError
 from windlass_sizing.model.draft_words import NGRAM, PROMPT_LOOKUP
-
-from windlass.errors import UsageError
-from windlass.launch import values
-from windlass.launch.flags import ROW, Effect, Flag, Kind
-from windlass.launch.parse import CommandLine, split
-from windlass.launch.values import Value
+from windlass_sizing.settings import values
+from windlass_sizing.settings.flags import ROW, Effect, Flag, Kind
+from windlass_sizing.settings.parse import CommandLine, split
+from windlass_sizing.settings.values import Value
 
 DRAFT = "speculative-model"
 TOKENS = "num-speculative-tokens"
@@ -111,12 +110,12 @@ NAMES = tuple(_BY_NAME)
 
 
 def modern(line: CommandLine, environment: Mapping[str, str]) -> tuple[CommandLine, list[str]]:
-    """The command line in today's flags, and what to tell about it. UsageError for work that nobody does any more."""
-    old = split(line.engine_words, _BY_NAME)
+    """The command line in today's flags, and notes about it; SettingsError for work that nobody does any more."""
+    old = split(line.engine_words, _BY_NAME).checked()
     for flag in GONE:
         text = old.said.get(flag.name)
         if text is not None and _wants(values.read(flag, text, f"--{flag.name}")):
-            raise UsageError(f"--{flag.name} {text} is not in this version; {flag.instead}")
+            raise SettingsError(f"--{flag.name} {text} is not in this version; {flag.instead}")
     told = [f"--{flag.name} has no effect: {flag.instead}" for flag in IDLE if flag.name in old.said]
     words = list(old.engine_words)
     for target, keys in _targets(old.said, _tokens(line, environment)).items():
@@ -153,7 +152,7 @@ def _targets(said: Mapping[str, str], tokens: Value | None) -> dict[str, dict[st
 def _draft(keys: dict[str, Value], tokens: Value | None) -> dict[str, Value]:
     if "model" not in keys:
         first = next(row.flag.name for row in MOVED if row.target == SPECULATION and row.key in keys)
-        raise UsageError(f"--{first} counts only with --{DRAFT}; name the draft model, or leave it out")
+        raise SettingsError(f"--{first} counts only with --{DRAFT}; name the draft model, or leave it out")
     counted: dict[str, Value] = {} if tokens is None else {TOKENS.replace("-", "_"): tokens}
     if keys["model"] != PROMPT_LOOKUP:
         return keys | counted
@@ -164,4 +163,4 @@ def _draft(keys: dict[str, Value], tokens: Value | None) -> dict[str, Value]:
 def _refuse_both(target: str, keys: Mapping[str, Value], words: list[str]) -> None:
     if any(word.partition("=")[0].replace("_", "-") == f"--{target}" for word in words):
         olds = ", ".join(f"--{row.flag.name}" for row in MOVED if row.target == target and row.key in keys)
-        raise UsageError(f"--{target} says already what {olds} says; leave one of the two out")
+        raise SettingsError(f"--{target} says already what {olds} says; leave one of the two out")

@@ -1,0 +1,135 @@
+"""Resolves the settings of one start: each row of `flags` gets its typed value and where that came from. Pure.
+
+A flag wins over a field of the resource that becomes a flag, the field over the row's variables. Then come what lies
+below them, such as a file of the model directory, and the row's default. The operator and the server call
+`settings_in_force`; the operator goes on where a text cannot be read, the server ends with the sentence on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass_sizing.engine_flags import record
+from windlass_sizing.errors import SettingsError
+from windlass_sizing.settings import engine_words, values
+from windlass_sizing.settings.flags import FLAGS, Flag
+from windlass_sizing.settings.parse import CommandLine
+from windlass_sizing.settings.values import Value
+
+FLAG = "flag"
+FIELD = "field"
+FROM_FILE = "ti_model_config.json"
+MATCH = "match"
+CHECKPOINT = "checkpoint"
+DEFAULT = "default"
+"""Sources of a setting; a variable's is "variable NAME"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One resolved row: its value, where it came from, and why when that is not plain."""
+
+    name: str
+    value: Value
+    source: str
+    why: str = ""
+    secret: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The value as a person may see it."""
+        if self.secret:
+            return "(hidden)"
+        if isinstance(self.value, bool):
+            return str(self.value).lower()
+        return ", ".join(self.value) if isinstance(self.value, tuple) else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Texts of settings by the rows' names, the strongest first."""
+
+    line: CommandLine
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the resource that the operator writes as flags before the user's."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    below: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Text and source: a model directory's file, or a field that a variable overrules."""
+
+    def texts(self, flag: Flag) -> Iterator[tuple[str, str]]:
+        """Every text that a layer gives to the row, with its source."""
+        if (text := self.line.said.get(flag.name)) is not None:
+            yield text, FLAG
+        if (text := self.fields.get(flag.name)) is not None:
+            yield text, FIELD
+        yield from ((text, f"variable {name}") for name in flag.variables if (text := self.environment.get(name)))
+        if flag.name in self.below:
+            yield self.below[flag.name]
+        if flag.default is not None:
+            yield flag.default, DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings in force by the rows' names, and the words that belong to the engine."""
+
+    rows: Mapping[str, Setting]
+    engine_words: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Sentences on texts that cannot be read; such a row has the value of the next layer."""
+    flags: frozenset[str] = frozenset()
+    """Rows that a flag names, with a text that can be read or without."""
+
+    def checked(self) -> Settings:
+        """Return the settings themselves; SettingsError for the first problem."""
+        if self.problems:
+            raise SettingsError(self.problems[0])
+        return self
+
+    def value(self, name: str) -> Value | None:
+        """Return the value in force, None where no layer has one."""
+        found = self.rows.get(name)
+        return found.value if found else None
+
+    def whole(self, name: str) -> int:
+        """Return a whole number in force, 0 where there is none."""
+        value = self.value(name)
+        return value if isinstance(value, int) else 0
+
+    def source(self, name: str) -> str:
+        """Return the source of the value in force, empty where no layer has one."""
+        found = self.rows.get(name)
+        return found.source if found else ""
+
+    def is_given(self, name: str) -> bool:
+        """Whether a layer above the default has a value that can be read."""
+        return self.source(name) not in ("", DEFAULT)
+
+    def names(self, flag: str) -> bool:
+        """Whether the words name a flag, ours or the engine's, in any spelling, with a value or a key or without."""
+        ours = flag.removeprefix("--") in self.flags
+        return ours or flag in (record().flag_of(word) for word in self.engine_words if word.startswith("-"))
+
+    def engine_value(self, flag: str) -> str | None:
+        """Return the text that the words give to one of the engine's own flags."""
+        return engine_words.values(self.engine_words, record(), (flag,)).get(flag)
+
+
+def settings_in_force(layers: Layers, rows: Iterable[Flag] = FLAGS) -> Settings:
+    """The settings that the layers give to these rows."""
+    problems = list(layers.line.problems)
+    found = {flag.name: setting for flag in rows if (setting := _first(flag, layers, problems)) is not None}
+    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.said))
+
+
+def _first(flag: Flag, layers: Layers, problems: list[str]) -> Setting | None:
+    """The setting of the strongest layer whose text can be read."""
+    for text, source in layers.texts(flag):
+        try:
+            value = values.read(flag, text, f"--{flag.name}" if source == FLAG else source)
+        except SettingsError as error:
+            problems.append(str(error))
+        else:
+            return Setting(flag.name, value, source, secret=flag.secret)
+    return None
