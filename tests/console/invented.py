@@ -141,10 +141,10 @@ def plan(gpus: int, kind: str) -> dict[str, Any]:
     return {
         **{"gpus": gpus, "tp": gpus, "pp": 1, "nodes": 1, "gpuType": kind, "maxModelLen": 8192, "dtype": "float16"},
         "perGPU": {
-            **{"weightsGiB": "14.18", "kvGiB": "0.44", "overheadGiB": "2.39", "requiredGiB": "18.90"},
-            "haveGiB": have,
+            **{"weightsGib": "14.18", "kvCacheGib": "0.44", "overheadGib": "2.39", "requiredGib": "18.90"},
+            "haveGib": have,
         },
-        "measured": {"kvGiB": "23.10", "kvTokens": 432560} | ({"weightsGiB": "14.25"} if kind == "L20" else {}),
+        "measured": {"kvCacheGib": "23.10", "kvTokens": 432560} | ({"weightsGib": "14.25"} if kind == "L20" else {}),
         "because": [
             f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}",
             "weights 14.18 GiB (7.62 B parameters)",

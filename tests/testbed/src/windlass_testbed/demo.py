@@ -104,7 +104,7 @@ def show_plan(paths: Paths) -> None:
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """Return the plan of a status for people: the choice, then each reason."""
     gpus = f"{plan.get('gpus')} × {plan.get('gpuType') or 'GPU'}"
-    choice = f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGiB')} GiB"
+    choice = f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGib')} GiB"
     return [choice, *(f"        {reason}" for reason in plan.get("because", []))]
 
 
