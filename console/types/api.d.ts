@@ -42,11 +42,11 @@ export interface Condition {
 }
 
 export interface CardBudget {
-  weightsGiB?: string;
-  kvGiB?: string;
-  overheadGiB?: string;
-  requiredGiB?: string;
-  haveGiB?: string;
+  weightsGib?: string;
+  kvCacheGib?: string;
+  overheadGib?: string;
+  requiredGib?: string;
+  haveGib?: string;
 }
 
 export interface Plan {
@@ -61,10 +61,10 @@ export interface Plan {
   group?: string;
   rollout?: string;
   perGPU?: CardBudget;
-  measured?: { weightsGiB?: string; kvGiB?: string; kvTokens?: number };
-  weightsGiB?: string;
-  kvGiB?: string;
-  requiredGiB?: string;
+  measured?: { weightsGib?: string; kvCacheGib?: string; kvTokens?: number };
+  weightsGib?: string;
+  kvCacheGib?: string;
+  requiredGib?: string;
   hostMemory?: { name: string; gib: string }[];
   because?: string[];
   alternatives?: string[];

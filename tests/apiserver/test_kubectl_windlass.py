@@ -42,9 +42,9 @@ FAILED = {
         {"type": "Planned", "status": "True", "reason": "Planned", "message": "2 × L20", **SINCE},
     ],
     "plan": {
-        "gpus": 2, "tp": 2, "pp": 1, "nodes": 1, "gpuType": "L20", "maxModelLen": 8192, "requiredGiB": "50.00",
-        "perGPU": {"weightsGiB": "20.00", "kvGiB": "3.00", "overheadGiB": "2.00", "requiredGiB": "25.00",
-                   "haveGiB": "44.50"},
+        "gpus": 2, "tp": 2, "pp": 1, "nodes": 1, "gpuType": "L20", "maxModelLen": 8192, "requiredGib": "50.00",
+        "perGPU": {"weightsGib": "20.00", "kvCacheGib": "3.00", "overheadGib": "2.00", "requiredGib": "25.00",
+                   "haveGib": "44.50"},
         "because": ["weights 40.00 GiB"],
     },
     "startup": [{"phase": "license", "seconds": "0.2"}, {"phase": "engine", "seconds": "40.1"}],

@@ -83,9 +83,16 @@ class Bed:
         return next((row for row in rows if row["type"] == type_), {})
 
     def until_reason(self, name: str, type_: str, reason: str) -> dict:
-        return self.until(
-            lambda: (row := self.condition(name, type_)).get("reason") == reason and row, f"{type_} {reason}"
-        )
+        """Wait until the operator gives the reason for the present spec."""
+
+        def look() -> dict | None:
+            service = self.get("llm", name)
+            status = service.get("status", {})
+            is_of_it = status.get("observedGeneration") == service["metadata"]["generation"]
+            rows = status.get("conditions", []) if is_of_it else []
+            return next((row for row in rows if (row["type"], row["reason"]) == (type_, reason)), None)
+
+        return self.until(look, f"{type_} {reason}")
 
     def answer_inspection(self, message: str) -> dict:
         """Play Job controller and kubelet: a pod of the Job that ended with this termination message."""

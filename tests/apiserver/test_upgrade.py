@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from windlass_api.crd.status import OLDER_FIGURES
+from windlass_api.crd.v1alpha1 import API_VERSION
 from windlass_api.plan.record import PLAN_ANNOTATION, recorded_plan
 from windlass_operator.reconcile.earlier import RENDERED_ANNOTATION
 from windlass_operator.settings import Settings
@@ -65,6 +67,18 @@ def forget(bed: Bed) -> None:
     assert record is not None
     text = replace(record, digest="of-0-1-0", pods="of-0-1-0").to_text()
     bed.kubectl("annotate", "--overwrite", "service/qwen", f"{PLAN_ANNOTATION}={text}")
+    status = bed.get("llm", "qwen")["status"]
+    names = {name: older for older, name in OLDER_FIGURES.items()}
+    status["plan"] = {names.get(name, name): value for name, value in status["plan"].items()}
+    whole = {"apiVersion": API_VERSION, "kind": "LLMService", "metadata": {"name": "qwen"}, "status": status}
+    bed.kubectl("apply", "--server-side", "--subresource=status", "--field-manager=windlass", "-f", "-",
+                stdin=json.dumps(whole))  # fmt: skip
+    assert set(OLDER_FIGURES) & bed.get("llm", "qwen")["status"]["plan"].keys()
+
+
+def figures(bed: Bed) -> set[str]:
+    """The names of the plan's memory figures, as they are stored."""
+    return {name for name in bed.get("llm", "qwen")["status"]["plan"] if name.lower().endswith("gib")}
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["the last release", "0.1.0"])
@@ -81,6 +95,7 @@ def test_an_upgrade_leaves_the_pods_and_the_annotation_replaces_them(bed, first)
         row = bed.until_reason("qwen", "Outdated", "RenderedEarlier")
         assert "windlass/server:1.2" in row["message"]
         assert template(bed) == before
+        assert figures(bed) == {"weightsGib", "kvCacheGib", "requiredGib", "seedRequiredGib"}
         edit = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "elsewhere"}]
         bed.kubectl("patch", "deployment/qwen", "--type=json", "-p", json.dumps(edit))
         bed.until(lambda: template(bed) == before, "the edit put back")

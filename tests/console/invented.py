@@ -36,7 +36,7 @@ SHAPES = (
     ("qwen2.5-coder", "Qwen2.5-Coder-7B-Instruct", 1, "L20", 1, "Downloading"),
 )
 SENTENCES = {
-    "Running": "all {replicas} replicas answer",
+    "Running": "{replicas} of {replicas} replicas answer",
     "Starting": "0 of {replicas} replicas ready; pod {name}-7d9f loads the weights since 14 s",
     "InsufficientGpus": "no node has {gpus} free {gpu_type}: gpu-h1 has 8, of which 2 are free",
     "PathNotFound": 'source.path "/baichuan" is not there in PVC models; it has: baichuan2-13b, qwen2-7b',
@@ -141,10 +141,10 @@ def plan(gpus: int, kind: str) -> dict[str, Any]:
     return {
         **{"gpus": gpus, "tp": gpus, "pp": 1, "nodes": 1, "gpuType": kind, "maxModelLen": 8192, "dtype": "float16"},
         "perGPU": {
-            **{"weightsGiB": "14.18", "kvGiB": "0.44", "overheadGiB": "2.39", "requiredGiB": "18.90"},
-            "haveGiB": have,
+            **{"weightsGib": "14.18", "kvCacheGib": "0.44", "overheadGib": "2.39", "requiredGib": "18.90"},
+            "haveGib": have,
         },
-        "measured": {"kvGiB": "23.10", "kvTokens": 432560} | ({"weightsGiB": "14.25"} if kind == "L20" else {}),
+        "measured": {"kvCacheGib": "23.10", "kvTokens": 432560} | ({"weightsGib": "14.25"} if kind == "L20" else {}),
         "because": [
             f"{gpus} × {kind}: 18.90 GiB needed on each, which has {have}",
             "weights 14.18 GiB (7.62 B parameters)",
@@ -164,7 +164,11 @@ def row(service: dict[str, Any]) -> dict[str, Any]:
         **{"status": ready.get("reason", ""), "message": ready.get("message", "")},
         "state": STATES.get(ready.get("reason", ""), "wait"),
         **{"ready": status.get("ready", ""), "replicas": spec.get("replicas", 1)},
-        **{"gpus": planned.get("gpus"), "gpuType": planned.get("gpuType"), "maxModelLen": planned.get("maxModelLen")},
+        **{
+            "gpus": 0 if ready.get("reason") == "Suspended" else planned.get("gpus"),
+            "gpuType": planned.get("gpuType"),
+            "maxModelLen": planned.get("maxModelLen"),
+        },
         **{"quantization": None, "created": meta["creationTimestamp"], "suspend": spec.get("suspend", False)},
         "deleting": False,
     }
@@ -305,10 +309,10 @@ def capacity() -> dict[str, Any]:
             },
         ],
         "fits": [
-            _fit("7 B dense", "7.6 B", "1 × L20", gpus=1),
-            _fit("32 B dense", "32.8 B", "2 × L20", gpus=2),
-            _fit("72 B dense", "72.7 B", "4 × L20", gpus=4),
-            _fit("405 B dense", "405.8 B", "does not fit the largest placement, 8 × L20", gpus=None),
+            _fit("Qwen2.5-7B", "7.62 B", "1 × L20", gpus=1),
+            _fit("Qwen2.5-32B", "32.76 B", "2 × L20", gpus=2),
+            _fit("Qwen2.5-72B", "72.71 B", "4 × L20", gpus=4),
+            _fit("Llama-3.1-405B", "405.85 B", "does not fit the largest placement, 8 × L20", gpus=None),
         ],
     }
 

@@ -68,8 +68,15 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
     context.close()
 
 
+def has_chinese() -> bool:
+    """Whether this machine has a font for the page in Chinese; without one its signs are boxes."""
+    return bool(subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=True).stdout)
+
+
 def main() -> None:
     """Take all pictures, or those that are named."""
+    if not has_chinese():
+        sys.exit("no font for Chinese here: apt-get install fonts-wqy-microhei")
     command = [sys.executable, str(HERE / "stand_in.py"), "--services", "24"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         address = process.stdout.readline().strip() if process.stdout else ""

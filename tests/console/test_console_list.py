@@ -45,6 +45,7 @@ def test_states_and_order(console):
     expect(console.rows().first).to_contain_text("Path not found")
     page.get_by_role("columnheader").get_by_role("button", name="Status").click()
     expect(console.rows().first).to_contain_text("Suspended")
+    expect(console.rows().first).to_contain_text("0 × L20")
     expect(page.get_by_role("columnheader", name="Status")).to_have_attribute("aria-sort", "descending")
 
 

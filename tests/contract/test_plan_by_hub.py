@@ -58,7 +58,7 @@ def test_the_plan_is_that_of_the_directory(hub: Hub, tmp_path: Path, word: str) 
         (tmp_path / name).write_bytes(content)
     by_hub = plan(NAME, "--hub", word, "--endpoint", hub.url)
     assert by_hub == plan(str(tmp_path))
-    assert by_hub["weightsGiB"] == pytest.approx(14.19, abs=0.01)
+    assert by_hub["weightsGib"] == pytest.approx(14.19, abs=0.01)
     assert not [seen.file for seen in hub.seen if seen.file.endswith(".safetensors")]
 
 

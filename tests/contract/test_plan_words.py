@@ -39,5 +39,5 @@ def test_both_say_the_same(card, length, tmp_path):
     alike = [line for line in plan.because if "fit in the KV cache at once" in line or line.startswith("warning: ")]
     assert alike
     assert [line for line in alike if line not in printed] == []
-    assert plan.to_status()["requiredGiB"] == f"{answer['requiredGiB']:.2f}"
+    assert plan.to_status()["requiredGib"] == f"{answer['requiredGib']:.2f}"
     assert plan.gpus == answer["gpus"]

@@ -41,7 +41,7 @@ MODELS = (*PUBLISHED, *(f"{name} (defaults)" for name in DEFAULTS))
 CARDS = ("V100-32G", "T4", "A10", "A100-40G", "A100-80G", "L4", "L20", "L40S", "H100", "H20", "H200", "B200")
 NODES, PER_NODE = 3, 8
 METHODS = ("none", "auto")
-SAME = ("gpus", "tp", "pp", "nodes", "maxModelLen", "dtype", "quantization", "weightsGiB", "kvGiB", "requiredGiB")
+SAME = ("gpus", "tp", "pp", "nodes", "maxModelLen", "dtype", "quantization", "weightsGib", "kvCacheGib", "requiredGib")
 
 
 @cache
@@ -65,8 +65,8 @@ def by_operator(name: str, card: str, method: str) -> dict[str, Any] | str:
     return {
         "gpus": plan.gpus, "tp": plan.tp, "pp": plan.pp, "nodes": plan.nodes, "maxModelLen": plan.max_model_len,
         "dtype": plan.dtype, "quantization": _named(plan.quantization, facts(name)),
-        "weightsGiB": round(plan.weights_gib, 2), "kvGiB": round(plan.kv_gib, 2),
-        "requiredGiB": round(plan.required_gib, 2),
+        "weightsGib": round(plan.weights_gib, 2), "kvCacheGib": round(plan.kv_gib, 2),
+        "requiredGib": round(plan.required_gib, 2),
     }  # fmt: skip
 
 

@@ -109,8 +109,8 @@ def test_the_operator_reads_the_engine_s_memory() -> None:
     seen = operator.parse("qwen-0", json.loads(json.dumps(board.to_dict())))
     assert seen is not None
     assert operator.measured([seen], "") == {
-        "weightsGiB": "14.25",
-        "kvGiB": "21.50",
+        "weightsGib": "14.25",
+        "kvCacheGib": "21.50",
         "kvTokens": 402480,
         "pod": "qwen-0",
     }

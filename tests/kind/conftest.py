@@ -77,11 +77,18 @@ class Bed:
         return next((row for row in rows if row["type"] == kind), {})
 
     def reason(self, namespace: str, name: str, *reasons: str, timeout_s: float = HANG_S) -> dict[str, str]:
-        """Wait until Ready has one of the reasons and return the condition."""
+        """Wait until Ready has one of the reasons for the present spec and return the condition.
+
+        A True Ready is of the last spec whose replicas all answered; any other is of the spec that the status is of.
+        """
 
         def probe() -> dict[str, str] | None:
-            ready = self.condition(namespace, name, "Ready")
-            return ready if ready.get("reason") in reasons else None
+            service = self.get(namespace, "llm", name)
+            status = service.get("status", {})
+            ready = next((row for row in status.get("conditions", []) if row["type"] == "Ready"), {})
+            seen = ready if ready.get("status") == "True" else status
+            is_of_it = seen.get("observedGeneration") == service["metadata"]["generation"]
+            return ready if is_of_it and ready.get("reason") in reasons else None
 
         try:
             return wait_for(f"Ready reason {reasons} of {name}", probe, timeout_s)

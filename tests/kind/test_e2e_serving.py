@@ -136,7 +136,7 @@ def test_the_plan_shows_what_the_engine_measured(bed, namespace, service):
     seen = bed.get(namespace, "llm", service)["status"]["plan"]["measured"]
     said = re.search(r"KV cache size: ([\d,]+) tokens", bed.kubectl("-n", namespace, "logs", pod["metadata"]["name"]))
     assert (seen["pod"], seen["kvTokens"]) == (pod["metadata"]["name"], int(said[1].replace(",", "")))
-    assert float(seen["kvGiB"]) > 0
+    assert float(seen["kvCacheGib"]) > 0
 
 
 def windlass(bed, namespace, *words, behind=()):

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from windlass_api.crd import schema
 from windlass_api.crd.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_rule
+from windlass_api.crd.status import OLDER_FIGURES
 from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES
 
 COMMITTED = Path(__file__).parents[3] / schema.CRD_FILE
@@ -104,6 +105,16 @@ def test_every_pattern_matches_whole_texts():
     assert len(patterns) > 10
     for pattern in patterns - searched:
         assert pattern.startswith("^") and pattern.endswith("$") and "(?m" not in pattern, pattern
+
+
+DESCRIBED_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^A-Za-z]+")
+PRODUCTS = ("gooseFSx",)  # spelled as their makers do
+
+
+def test_kubectl_describe_splits_a_name_into_words():
+    """Describe begins a word at each capital: `kvGiB` reads "Kv Gi B"."""
+    names = {path.rsplit(".", 1)[-1] for path in NAMED} - {*PRODUCTS, *OLDER_FIGURES}
+    assert {name for name in names if any(len(word) == 1 for word in DESCRIBED_WORD.findall(name))} == set()
 
 
 def test_the_status_has_no_defaults():

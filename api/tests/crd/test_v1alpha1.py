@@ -27,11 +27,28 @@ def test_a_stored_condition_without_words_is_read():
 
 
 def test_a_status_goes_out_as_kubernetes_spells_it():
-    """CamelCase, GiB with its capital letters, nothing that was never set."""
-    status = {"plan": {"weightsGiB": "14.18", "kvGiB": "0.44"}, "readyReplicas": 1, "observedGeneration": 3}
+    """CamelCase, and nothing that was never set."""
+    status = {"plan": {"weightsGib": "14.18", "kvCacheGib": "0.44"}, "readyReplicas": 1, "observedGeneration": 3}
     service = LLMService.model_validate({**MINIMAL, "status": status})
     out = service.status.model_dump(by_alias=True, exclude_unset=True)
     assert out == status
+
+
+def test_a_status_of_an_earlier_operator_is_read():
+    """The figures get their present names, at each of the three places; a present name wins."""
+    card = {"weightsGiB": "14.18", "kvGiB": "0.44", "overheadGiB": "2.39", "requiredGiB": "18.90", "haveGiB": "44.99"}
+    older = {"perGPU": card, "measured": {"kvGiB": "23.10", "pod": "a-0"}, "kvGiB": "1", "kvCacheGib": "2",
+             "seedRequiredGiB": "20.01"}  # fmt: skip
+    status = LLMService.model_validate({**MINIMAL, "status": {"plan": older}}).status
+    assert status.model_dump(by_alias=True, exclude_unset=True)["plan"] == {
+        "perGPU": {
+            "weightsGib": "14.18", "kvCacheGib": "0.44", "overheadGib": "2.39", "requiredGib": "18.90",
+            "haveGib": "44.99",
+        },
+        "measured": {"kvCacheGib": "23.10", "pod": "a-0"},
+        "kvCacheGib": "2",
+        "seedRequiredGib": "20.01",
+    }  # fmt: skip
 
 
 def test_a_reference_that_was_stored_without_a_key_means_token():

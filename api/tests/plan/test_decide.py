@@ -52,7 +52,7 @@ def test_a_7b_takes_one_l20_with_the_defaults():
     assert (plan.gpus, plan.tp, plan.pp, plan.nodes, plan.gpu_type) == (1, 1, 1, 1, "L20")
     assert (plan.max_model_len, plan.dtype, plan.quantization) == (8192, "float16", None)
     assert plan.node_selector == (("nvidia.com/gpu.product", "NVIDIA-L20"),)
-    assert plan.to_status()["seedRequiredGiB"] == "16.04"
+    assert plan.to_status()["seedRequiredGib"] == "16.04"
     assert "context cut from 131072 to 8192; set spec.engine.maxModelLen for more" in plan.because
     assert plan.summary() == "1 × L20, TP 1, context 8192, 18.90 of 44.99 GiB needed on each GPU"
     assert (plan.alternatives, plan.advice) == ((), ())

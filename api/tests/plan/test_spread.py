@@ -102,8 +102,8 @@ def test_workers_take_their_cards_each():
 def test_the_memory_of_a_card_is_reported():
     """What is needed of one card, and what it has."""
     status = planned(QWEN_72B, PAIRS).to_status()["perGPU"]
-    assert set(status) == {"weightsGiB", "kvGiB", "overheadGiB", "requiredGiB", "haveGiB"}
-    assert status["haveGiB"] == "44.99"
+    assert set(status) == {"weightsGib", "kvCacheGib", "overheadGib", "requiredGib", "haveGib"}
+    assert status["haveGib"] == "44.99"
     assert "perGPU" not in planned(nodes=(), resources={"gpus": 0}).to_status()
 
 

@@ -31,6 +31,11 @@ class LLMService(v1alpha1.LLMService):
         """The condition of that type, or None."""
         return next((row for row in self.status.conditions if row.type == type_), None)
 
+    def is_ready(self) -> bool:
+        """Whether all replicas of the present spec answer, by the rule of `kubectl wait --for=condition=Ready`."""
+        ready = self.condition("Ready")
+        return ready is not None and ready.status == "True" and ready.observed_generation == self.metadata.generation
+
 
 AnyService: TypeAlias = v1alpha1.LLMService | Mapping[str, Any]
 

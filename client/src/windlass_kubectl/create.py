@@ -22,7 +22,6 @@ HUBS = {"hf": "huggingface", "ms": "modelscope"}
 CLAIM = "pvc"
 SERVING_USER = 10001
 """The user of the serving image, as whose group a new volume is written."""
-READY = "Ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +154,11 @@ async def _follow(session: Session) -> int:
             async for event in session.client.watch(name=name):
                 if event.type == "DELETED":
                     raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
-                is_ready, text = state_of(event.service)
+                text = words_of(event.service)
                 if text and text != line:
                     session.note(text)
                     line = text
-                if is_ready:
+                if event.service.is_ready():
                     session.note(f'ask it: kubectl windlass chat {name} "What are you?"')
                     return OK.code
     except TimeoutError:
@@ -167,10 +166,9 @@ async def _follow(session: Session) -> int:
     return FAILED.code
 
 
-def state_of(service: LLMService) -> tuple[bool, str]:
-    """Whether a service is ready for the spec that it has now, and its condition in a line."""
-    rows = service.status.conditions if service.status else []
-    found = next((row for row in rows if row.type == READY), None)
-    if found is None or found.observed_generation != service.metadata.generation:
-        return False, ""
-    return found.status == "True", f"{found.reason}: {found.message}".rstrip(": ")
+def words_of(service: LLMService) -> str:
+    """The condition Ready of the present spec in a line; empty before the operator has seen that spec."""
+    found = service.condition("Ready")
+    if found is None or service.status.observed_generation != service.metadata.generation:
+        return ""
+    return f"{found.reason}: {found.message}".rstrip(": ")

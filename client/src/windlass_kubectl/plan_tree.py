@@ -61,7 +61,7 @@ def budget(card: CardBudget, paint: Paint) -> Branch:
 
 def _parts(card: CardBudget) -> tuple[float, float, float]:
     """Weights, KV cache and engine, in GiB."""
-    return _number(card.weights_gib), _number(card.kv_gib), _number(card.overhead_gib)
+    return _number(card.weights_gib), _number(card.kv_cache_gib), _number(card.overhead_gib)
 
 
 def _needed(card: CardBudget) -> float:
@@ -71,7 +71,7 @@ def _needed(card: CardBudget) -> float:
 def _totals(plan: PlanStatus) -> str:
     parts = [
         f"weights {plan.weights_gib} GiB" if plan.weights_gib else "",
-        f"KV cache {plan.kv_gib} GiB" if plan.kv_gib else "",
+        f"KV cache {plan.kv_cache_gib} GiB" if plan.kv_cache_gib else "",
         f"needed {plan.required_gib} GiB",
     ]
     return "in all: " + ", ".join(part for part in parts if part)
@@ -80,7 +80,7 @@ def _totals(plan: PlanStatus) -> str:
 def _measured(seen: Measured) -> str:
     parts = [
         f"weights {seen.weights_gib} GiB" if seen.weights_gib else "",
-        f"KV cache {seen.kv_gib} GiB" if seen.kv_gib else "",
+        f"KV cache {seen.kv_cache_gib} GiB" if seen.kv_cache_gib else "",
         f"{seen.kv_tokens} tokens" if seen.kv_tokens else "",
     ]
     return "measured on one GPU: " + ", ".join(part for part in parts if part)

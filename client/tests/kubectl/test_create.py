@@ -50,7 +50,7 @@ class Server:
         row = {"type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": 1}
         row["lastTransitionTime"] = "2026-01-01T00:00:00Z"
         spec = {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}}
-        return {"metadata": meta, "spec": spec, "status": {"conditions": [row]}}
+        return {"metadata": meta, "spec": spec, "status": {"observedGeneration": 1, "conditions": [row]}}
 
 
 def a_session(server: Server, *words: str) -> SimpleNamespace:

@@ -124,12 +124,13 @@ def a_card(**gib: str) -> CardBudget:
 
 
 BUDGETS = {
-    "fits": (a_card(weights="20", kv="10", overhead="5", required="35", have="40"), "good",
+    "fits": (a_card(weights="20", kv_cache="10", overhead="5", required="35", have="40"), "good",
         "[" + "█" * 20 + "▓" * 10 + "▒" * 5 + "░" * 5 + "] weights 20.00 + KV cache 10.00 + engine 5.00 = 35.00 GiB"),
-    "too large": (a_card(weights="60", kv="10", overhead="5", required="75", have="40"), "bad", "[" + "█" * 40 + "]"),
-    "left free": (a_card(weights="14.19", kv="1.75", overhead="2.5", required="20.49", have="44.5"), "good",
+    "too large": (a_card(weights="60", kv_cache="10", overhead="5", required="75", have="40"), "bad",
+        "[" + "█" * 40 + "]"),
+    "left free": (a_card(weights="14.19", kv_cache="1.75", overhead="2.5", required="20.49", have="44.5"), "good",
         "weights 14.19 + KV cache 1.75 + engine 2.50 + left free 2.05 = 20.49 GiB of 44.50"),
-    "unknown card": (a_card(weights="20", kv="1", overhead="2"), "", "each GPU: weights 20.00 + KV cache 1.00"),
+    "unknown card": (a_card(weights="20", kv_cache="1", overhead="2"), "", "each GPU: weights 20.00 + KV cache 1.00"),
     "no figures": (a_card(weights="?"), "", "= 0.00 GiB"),
 }  # fmt: skip
 
@@ -144,8 +145,8 @@ def test_the_budget_of_a_gpu(card, style, words):
 
 def test_everything_of_a_plan_hangs_below_it():
     plan = PlanStatus.model_validate({
-        "gpus": 1, "gpuType": "L20", "tp": 1, "maxModelLen": 1, "requiredGiB": "9.00", "seedRequiredGiB": "10.00",
-        "measured": {"weightsGiB": "7.10", "kvTokens": 512}, "rollout": "Surge", "because": ["b"],
+        "gpus": 1, "gpuType": "L20", "tp": 1, "maxModelLen": 1, "requiredGib": "9.00", "seedRequiredGib": "10.00",
+        "measured": {"weightsGib": "7.10", "kvTokens": 512}, "rollout": "Surge", "because": ["b"],
         "alternatives": ["a"], "advice": ["c"],
     })  # fmt: skip
     texts = [branch.text for branch in plan_branch(plan, PLAIN).below]

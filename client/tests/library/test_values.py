@@ -62,3 +62,18 @@ def test_a_pod_and_an_event_in_short():
     assert (pod.state, pod.restarts, pod.node, pod.deleting) == ("CrashLoopBackOff", 3, "n", True)
     event = event_of({"eventTime": "t1", "series": {"count": 4, "lastObservedTime": "t2"}, "involvedObject": {}})
     assert (event.count, event.first_time, event.last_time) == (4, "t1", "t2")
+
+
+@pytest.mark.parametrize(
+    ("status", "observed", "is_ready"),
+    [("True", 3, True), ("True", 2, False), ("True", None, False), ("False", 3, False)],
+    ids=["the present spec", "the spec before", "of no spec", "no replica answers"],
+)
+def test_ready_is_of_the_present_spec(status, observed, is_ready):
+    """The rule of `kubectl wait`: a True Ready of a lower generation is of pods that a rollout replaces."""
+    row = {"type": "Ready", "status": status, "reason": "Running", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    rows = [{**row, **({"observedGeneration": observed} if observed else {})}]
+    service = a_service("a")
+    document = {**service, "metadata": {**service["metadata"], "generation": 3}, "status": {"conditions": rows}}
+    assert service_of(document).is_ready() == is_ready
+    assert not service_of(service).is_ready()

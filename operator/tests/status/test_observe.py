@@ -281,7 +281,7 @@ def test_a_crash_beside_a_replica_that_answers_degrades():
 def test_what_the_engine_measured_stays_while_its_plan_and_pod_do():
     told = parse("qwen-0", {"version": 1, "engine": {"weightsGiB": 14.25, "kvGiB": 21.5, "kvTokens": 402480}})
     first = observe(a_subject(), serving(1, facts=(told,)), THEN)
-    measured = {"weightsGiB": "14.25", "kvGiB": "21.50", "kvTokens": 402480, "pod": "qwen-0"}
+    measured = {"weightsGib": "14.25", "kvCacheGib": "21.50", "kvTokens": 402480, "pod": "qwen-0"}
     assert first["plan"]["measured"] == measured
     assert observe(a_subject(previous=first), serving(1), NOW)["plan"]["measured"] == measured
     other = {**first, "plan": {"gpus": 2, "measured": measured}}

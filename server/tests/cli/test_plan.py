@@ -38,7 +38,18 @@ QWEN_72B = {
     "max_position_embeddings": 32768,
 }
 KEYS = {
-    *("params", "weightsGiB", "kvGiB", "requiredGiB", "seedRequiredGiB", "gpus", "tp", "pp", "nodes", "maxModelLen"),
+    *(
+        "params",
+        "weightsGib",
+        "kvCacheGib",
+        "requiredGib",
+        "seedRequiredGib",
+        "gpus",
+        "tp",
+        "pp",
+        "nodes",
+        "maxModelLen",
+    ),
     *("alternatives", "advice", "because", "requestsAtOnce"),
 }
 
@@ -87,9 +98,9 @@ def test_a_directory_is_as_good_as_its_file(llama):
 def test_the_documents_examples(llama, tmp_path):
     """35.56 and 171.11 GiB, with the fewest cards that both figures allow."""
     code, answer = ask(llama, "--max-model-len", 131072, "--gpu-memory-gib", 24)
-    assert (code, answer["seedRequiredGiB"], answer["gpus"]) == (0, 35.56, 2)
+    assert (code, answer["seedRequiredGib"], answer["gpus"]) == (0, 35.56, 2)
     code, answer = ask(written(tmp_path, QWEN_72B), "--max-model-len", 32768, "--gpu-memory-gib", 48)
-    assert (code, answer["seedRequiredGiB"], answer["gpus"]) == (0, 171.11, 4)
+    assert (code, answer["seedRequiredGib"], answer["gpus"]) == (0, 171.11, 4)
 
 
 def test_nothing_fits_is_an_answer_too(llama):
@@ -111,16 +122,16 @@ def test_real_bytes_win(llama):
     """An index tells the weights although no shard is there."""
     total = {"metadata": {"total_size": 16 * 2**30}, "weight_map": {}}
     (llama.parent / "model.safetensors.index.json").write_text(json.dumps(total))
-    assert ask(llama.parent)[1]["weightsGiB"] == 16.0
+    assert ask(llama.parent)[1]["weightsGib"] == 16.0
 
 
 def test_settings_beside_the_config_are_read(llama):
     """hf_quant_config.json halves the weights."""
-    plain = ask(llama)[1]["weightsGiB"]
+    plain = ask(llama)[1]["weightsGib"]
     (llama.parent / "hf_quant_config.json").write_text('{"quantization": {"quant_algo": "FP8"}}')
     answer = ask(llama)[1]
     assert answer["quantization"] == "modelopt"
-    assert answer["weightsGiB"] < plain * 0.6
+    assert answer["weightsGib"] < plain * 0.6
 
 
 def test_a_group_of_nodes(tmp_path):

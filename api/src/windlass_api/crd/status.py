@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from windlass_api.crd.base import GPUS_MAX, INT64, WHOLE_LIST, ApiModel, list_map
 
@@ -42,28 +43,57 @@ class Condition(ApiModel):
     )
 
 
-class CardBudget(ApiModel):
+OLDER_FIGURES = {
+    "weightsGiB": "weightsGib",
+    "kvGiB": "kvCacheGib",
+    "overheadGiB": "overheadGib",
+    "requiredGiB": "requiredGib",
+    "haveGiB": "haveGib",
+    "seedRequiredGiB": "seedRequiredGib",
+}
+
+
+def _with_older_names(schema: dict[str, Any]) -> None:
+    """Let an operator of 0.1.0 write its names: the API server refuses a whole status for one that it does not know."""
+    figures = schema["properties"]
+    for older, name in OLDER_FIGURES.items():
+        if name in figures:
+            words = f"{older} is {name}, as an operator of 0.1.0 writes it; no later one does."
+            figures[older] = {"type": "string", "maxLength": 32, "description": words}
+
+
+class Figures(ApiModel):
+    """Sizes in GiB, as text; a reader also takes the names of 0.1.0."""
+
+    # kubectl describe begins a word at each capital: `kvGiB` would be "Kv Gi B".
+
+    model_config = ConfigDict(json_schema_extra=_with_older_names)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_names(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        older = {new: value[old] for old, new in OLDER_FIGURES.items() if old in value}
+        return {**older, **value}
+
+
+class CardBudget(Figures):
     """The memory of one GPU, as planned."""
 
-    weights_gib: str | None = Field(None, alias="weightsGiB", max_length=32, description="weightsGiB is the weights.")
-    kv_gib: str | None = Field(None, alias="kvGiB", max_length=32, description="kvGiB is the cache of one context.")
-    overhead_gib: str | None = Field(
-        None, alias="overheadGiB", max_length=32, description="overheadGiB is what the engine itself takes."
-    )
-    required_gib: str | None = Field(
-        None, alias="requiredGiB", max_length=32, description="requiredGiB is what the GPU must have."
-    )
-    have_gib: str | None = Field(None, alias="haveGiB", max_length=32, description="haveGiB is what the GPU has.")
+    weights_gib: str | None = Field(None, max_length=32, description="weightsGib is the weights.")
+    kv_cache_gib: str | None = Field(None, max_length=32, description="kvCacheGib is the cache of one context.")
+    overhead_gib: str | None = Field(None, max_length=32, description="overheadGib is what the engine itself takes.")
+    required_gib: str | None = Field(None, max_length=32, description="requiredGib is what the GPU must have.")
+    have_gib: str | None = Field(None, max_length=32, description="haveGib is what the GPU has.")
 
 
-class Measured(ApiModel):
+class Measured(Figures):
     """What the running engine says of its memory, beside what was planned."""
 
-    weights_gib: str | None = Field(
-        None, alias="weightsGiB", max_length=32, description="weightsGiB is the weights as loaded, on one GPU."
-    )
-    kv_gib: str | None = Field(
-        None, alias="kvGiB", max_length=32, description="kvGiB is the memory of the KV cache, on one GPU."
+    weights_gib: str | None = Field(None, max_length=32, description="weightsGib is the weights as loaded, on one GPU.")
+    kv_cache_gib: str | None = Field(
+        None, max_length=32, description="kvCacheGib is the memory of the KV cache, on one GPU."
     )
     kv_tokens: int | None = Field(
         None, ge=0, le=2**62, json_schema_extra=INT64, description="kvTokens is how many tokens the KV cache holds."
@@ -95,7 +125,7 @@ class HostPart(ApiModel):
     gib: str = Field("", max_length=32, description="gib is its size in GiB.")
 
 
-class PlanStatus(ApiModel):
+class PlanStatus(Figures):
     """What was decided before any GPU was taken, and why."""
 
     gpus: int | None = Field(None, ge=0, le=GPUS_MAX, description="gpus is the number of GPUs of a replica.")
@@ -115,20 +145,13 @@ class PlanStatus(ApiModel):
     )
     per_gpu: CardBudget | None = Field(None, alias="perGPU", description="perGPU is the memory of one GPU.")
     measured: Measured | None = Field(None, description="measured is what the running engine says of its memory.")
-    weights_gib: str | None = Field(
-        None, alias="weightsGiB", max_length=32, description="weightsGiB is the size of the weights as served."
-    )
-    kv_gib: str | None = Field(
-        None, alias="kvGiB", max_length=32, description="kvGiB is the KV cache of one full context."
-    )
+    weights_gib: str | None = Field(None, max_length=32, description="weightsGib is the size of the weights as served.")
+    kv_cache_gib: str | None = Field(None, max_length=32, description="kvCacheGib is the KV cache of one full context.")
     required_gib: str | None = Field(
-        None, alias="requiredGiB", max_length=32, description="requiredGiB is the GPU memory needed, by our figure."
+        None, max_length=32, description="requiredGib is the GPU memory needed, by our figure."
     )
     seed_required_gib: str | None = Field(
-        None,
-        alias="seedRequiredGiB",
-        max_length=32,
-        description="seedRequiredGiB is the GPU memory needed by the documents' rule of thumb.",
+        None, max_length=32, description="seedRequiredGib is the GPU memory needed by the documents' rule of thumb."
     )
     host_memory: list[HostPart] = Field(
         default_factory=list,

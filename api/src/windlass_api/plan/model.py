@@ -182,10 +182,10 @@ class Plan:
             **({"quantization": self.quantization} if self.quantization else {}),
             **({"group": self.group} if self.group else {}),
             **({"perGPU": self._per_gpu()} if self.gpus else {}),
-            "weightsGiB": f"{self.weights_gib:.2f}",
-            "kvGiB": f"{self.kv_gib:.2f}",
-            "requiredGiB": f"{self.required_gib:.2f}",
-            "seedRequiredGiB": f"{self.seed_required_gib:.2f}",
+            "weightsGib": f"{self.weights_gib:.2f}",
+            "kvCacheGib": f"{self.kv_gib:.2f}",
+            "requiredGib": f"{self.required_gib:.2f}",
+            "seedRequiredGib": f"{self.seed_required_gib:.2f}",
             **({"hostMemory": self._host_memory()} if self.host_parts else {}),
             "alternatives": list(self.alternatives),
             "advice": list(self.advice),
@@ -197,11 +197,11 @@ class Plan:
 
     def _per_gpu(self) -> dict[str, str]:
         figures = {
-            "weightsGiB": self.weights_gib / self.gpus,
-            "kvGiB": self.kv_gib / self.gpus,
-            "overheadGiB": self.overhead_gib,
-            "requiredGiB": self.per_gpu_gib,
-            "haveGiB": self.card_gib,
+            "weightsGib": self.weights_gib / self.gpus,
+            "kvCacheGib": self.kv_gib / self.gpus,
+            "overheadGib": self.overhead_gib,
+            "requiredGib": self.per_gpu_gib,
+            "haveGib": self.card_gib,
         }
         return {key: f"{gib:.2f}" for key, gib in figures.items() if gib is not None}
 

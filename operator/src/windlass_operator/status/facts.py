@@ -150,7 +150,7 @@ def measured(facts: Iterable[PodFacts], before: str) -> dict[str, Any] | None:
     one = min(told, key=lambda one: (one.pod != before, not one.kv_tokens, one.pod), default=None)
     if one is None:
         return None
-    texts = {"weightsGiB": one.weights_gib, "kvGiB": one.kv_gib, "pod": one.pod}
+    texts = {"weightsGib": one.weights_gib, "kvCacheGib": one.kv_gib, "pod": one.pod}
     tokens = {"kvTokens": one.kv_tokens} if one.kv_tokens else {}
     return {**{key: text for key, text in texts.items() if text}, **tokens}
 

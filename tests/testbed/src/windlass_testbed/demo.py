@@ -82,10 +82,9 @@ def license_gpus(paths: Paths) -> None:
     say(f"  {len(gpus.splitlines())} GPUs: {answer.strip().splitlines()[0]}")
 
 
-def status(paths: Paths) -> dict[str, object]:
-    """Return the status of the demo's service."""
-    text = kubectl(paths, "-n", NAMESPACE, "get", "llm", SERVICE, "-o", "json")
-    found: dict[str, object] = json.loads(text).get("status", {})
+def service(paths: Paths) -> dict[str, Any]:
+    """Return the demo's service as it is stored."""
+    found: dict[str, Any] = json.loads(kubectl(paths, "-n", NAMESPACE, "get", "llm", SERVICE, "-o", "json"))
     return found
 
 
@@ -93,7 +92,7 @@ def show_plan(paths: Paths) -> None:
     """Wait for the plan, which stands before any GPU is taken, and print it."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while time.monotonic() < deadline:
-        plan = status(paths).get("plan")
+        plan = service(paths).get("status", {}).get("plan")
         if isinstance(plan, dict):
             say("\n".join(plan_lines(plan)))
             return
@@ -104,7 +103,7 @@ def show_plan(paths: Paths) -> None:
 def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     """Return the plan of a status for people: the choice, then each reason."""
     gpus = f"{plan.get('gpus')} × {plan.get('gpuType') or 'GPU'}"
-    choice = f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGiB')} GiB"
+    choice = f"  plan: {gpus}, TP {plan.get('tp')}, context {plan.get('maxModelLen')}, {plan.get('requiredGib')} GiB"
     return [choice, *(f"        {reason}" for reason in plan.get("because", []))]
 
 
@@ -112,7 +111,7 @@ def wait_ready(paths: Paths) -> None:
     """Wait for Ready with a live line that tells the reason and the message."""
     started, last = time.monotonic(), ""
     while time.monotonic() - started < READY_TIMEOUT_S:
-        ready = ready_condition(status(paths))
+        ready = ready_condition(service(paths))
         line = f"{ready.get('reason', 'Pending')}: {ready.get('message', '')}"
         if line != last:
             say(f"  {time.monotonic() - started:4.0f} s  {line[:200]}")
@@ -123,11 +122,12 @@ def wait_ready(paths: Paths) -> None:
     raise BedError(f"{SERVICE} was not ready within {READY_TIMEOUT_S} s ({last}): kubectl describe llm {SERVICE}")
 
 
-def ready_condition(found: dict[str, object]) -> dict[str, str]:
-    """Return the Ready condition of a status, or an empty one."""
-    conditions = found.get("conditions")
-    rows: list[dict[str, str]] = conditions if isinstance(conditions, list) else []
-    return next((row for row in rows if row.get("type") == "Ready"), {})
+def ready_condition(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a service's Ready condition; a True one of an earlier spec is Unknown, as `kubectl wait` takes it."""
+    rows = found.get("status", {}).get("conditions", [])
+    ready: dict[str, Any] = next((row for row in rows if row["type"] == "Ready"), {})
+    is_of_it = ready.get("observedGeneration") == found["metadata"]["generation"]
+    return ready if is_of_it or ready.get("status") != "True" else {**ready, "status": "Unknown"}
 
 
 def ask(paths: Paths, question: str) -> None:

@@ -11,6 +11,12 @@ import { follow } from "./stream.js";
 export const STATES = /** @type {const} */ (["good", "wait", "bad", "off"]);
 export const keyOf = (/** @type {{ namespace: string, name: string }} */ row) => `${row.namespace}/${row.name}`;
 
+/** The GPUs of a replica; a service without pods holds none. @param {Row} row */
+export function cardsOf({ gpus, gpuType, state }) {
+  if (gpus === null) return "–";
+  return gpus || state === "off" ? `${gpus} × ${gpuType ?? "GPU"}` : "CPU";
+}
+
 /**
  * The table after an event; the same rows stay the same objects.
  * @param {Table} before

@@ -31,8 +31,8 @@ function Headline({ plan }) {
 
 /** One card's memory: weights, cache, the engine, and what is free. @param {{ card: CardBudget }} props */
 function MemoryBar({ card }) {
-  const [weights, kv, engine, have] = [card.weightsGiB, card.kvGiB, card.overheadGiB, card.haveGiB].map(figure);
-  const needed = figure(card.requiredGiB) || weights + kv + engine;
+  const [weights, kv, engine, have] = [card.weightsGib, card.kvCacheGib, card.overheadGib, card.haveGib].map(figure);
+  const needed = figure(card.requiredGib) || weights + kv + engine;
   const rest = Math.max(0, needed - weights - kv - engine); // what utilization keeps back
   const whole = Math.max(have, needed) || 1;
   const free = Math.max(0, have - needed);
@@ -74,10 +74,10 @@ function Lines({ title, lines = [], open = false, onUse }) {
 const warns = (line) => line.startsWith(WARNING);
 
 /** The figures that the engine has given: some engines give no size of their weights. @param {NonNullable<Plan["measured"]>} seen */
-const measured = ({ weightsGiB, kvGiB, kvTokens }) =>
+const measured = ({ weightsGib, kvCacheGib, kvTokens }) =>
   [
-    weightsGiB && t("plan.measured_weights", { gib: weightsGiB }),
-    kvGiB && t("plan.measured_kv", { gib: kvGiB }),
+    weightsGib && t("plan.measured_weights", { gib: weightsGib }),
+    kvCacheGib && t("plan.measured_kv", { gib: kvCacheGib }),
     kvTokens && t("plan.measured_tokens", { tokens: thousands(kvTokens) }),
   ]
     .filter(Boolean)
@@ -86,7 +86,7 @@ const measured = ({ weightsGiB, kvGiB, kvTokens }) =>
 /** @param {{ plan: Plan, onUse?: (field: string, value: string) => void, open?: boolean }} props */
 export const PlanView = ({ plan, onUse, open = false }) => html`
   <${Headline} plan=${plan} />
-  ${plan.perGPU && figure(plan.perGPU.weightsGiB) + figure(plan.perGPU.requiredGiB) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
+  ${plan.perGPU && figure(plan.perGPU.weightsGib) + figure(plan.perGPU.requiredGib) > 0 && html`<${MemoryBar} card=${plan.perGPU} />`}
   ${plan.measured && measured(plan.measured) && html`<p class="hint">
     ${t("plan.measured", { figures: measured(plan.measured) })}</p>`}
   ${(plan.because ?? []).filter(warns).map((line) => html`<p key=${line} class="problem">${line}</p>`)}

@@ -5,6 +5,7 @@ import { detailStream } from "../model/api.js";
 import { follow } from "../model/stream.js";
 import { to } from "../model/router.js";
 import { useRights } from "../model/session.js";
+import { cardsOf } from "../model/services.js";
 import { age } from "../model/figures.js";
 import { announce } from "../parts/feedback.js";
 import { Empty, Loading, Status, Tabs, Trouble, useNow } from "../parts/controls.js";
@@ -92,8 +93,8 @@ export function ServicePage({ namespace, name, tab }) {
       <${Actions} detail=${detail} can=${can} />
     </header>
     <p class="sub"><span class="wrap">${row.model}</span>${row.ready && html`<span>${t("service.replicas", { ready: row.ready })}
-      </span>`}${row.gpuType || row.gpus === 0 ? html`<span>${row.gpus ? `${row.gpus} × ${row.gpuType}` : "CPU"}
-      </span>` : null}<span>${t("service.age", { age: age(row.created, now) })}</span>
+      </span>`}${row.gpus === null ? null : html`<span>${cardsOf(row)}
+      </span>`}<span>${t("service.age", { age: age(row.created, now) })}</span>
       ${isHeldUp(detail) && html`<${Status} state="bad" word=${detail.service.status?.failure?.reason} />`}</p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
     <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${hrefOf} label=${t("a11y.tabs")} />

@@ -3,7 +3,7 @@
 import { Component, html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { useStore } from "../model/store.js";
 import { ALL, chosenNamespace, leftOut, useSession } from "../model/session.js";
-import { counted, keyOf, STATES, useServices, wanted } from "../model/services.js";
+import { cardsOf, counted, keyOf, STATES, useServices, wanted } from "../model/services.js";
 import { age, thousands } from "../model/figures.js";
 import { to } from "../model/router.js";
 import { announce } from "../parts/feedback.js";
@@ -160,7 +160,7 @@ class Line extends Component {
 
   render() {
     const { row, everywhere } = /** @type {{ row: Row, everywhere: boolean }} */ (/** @type {unknown} */ (this.props));
-    const cards = row.gpus === null ? "–" : row.gpus === 0 ? "CPU" : `${row.gpus} × ${row.gpuType ?? "GPU"}`;
+    const cards = cardsOf(row);
     return html`
       <div role="cell" class="who">
         <a href=${to("services", row.namespace, row.name)}>${row.name}</a>
