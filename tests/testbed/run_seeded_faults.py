@@ -1,5 +1,7 @@
 """`make test-seeded-faults`: faults of one line, one for each fast suite, and whether the tests find them.
 
+    python tests/testbed/run_seeded_faults.py [SUITE …]
+
 Each fault was chosen before the tests were looked at that would find it. In a copy of the committed tree, the tests of
 its row pass without the fault; with it, the suite's input is another one, and they fail. Exits 1 where a suite would be
 skipped, or no test finds the fault.
@@ -135,7 +137,8 @@ def copy() -> Iterator[Path]:
 
 def status(tree: Path, command: tuple[str, ...]) -> int:
     """Run a command on the copy's own sources and return its exit status."""
-    sources = ":".join(map(str, sorted({*tree.glob("*/src"), *tree.glob("*/*/src")})))
+    installed = (Path(one) for one in sys.path if Path(one).is_relative_to(REPOSITORY) and one.endswith("/src"))
+    sources = ":".join(str(tree / one.relative_to(REPOSITORY)) for one in installed)
     # Compiled files are told from stale ones by second and size, and a fault may keep both.
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=tree, env=environment, capture_output=True, check=False).returncode
@@ -158,12 +161,12 @@ def judged(tree: Path, fault: Fault) -> tuple[str, bool, str]:
     return " ".join(runs), fault.suite in runs, f"fails without the fault ({clean})" if clean else found
 
 
-def main() -> int:
-    """Try each fault and print a table."""
+def main(suites: list[str]) -> int:
+    """Try each fault, or those of some suites, and print a table."""
     held = True
     print("| suite | fault in | suites that would run | |\n| --- | --- | --- | --- |", flush=True)
     with copy() as tree:
-        for fault in FAULTS:
+        for fault in (one for one in FAULTS if one.suite in suites or not suites):
             runs, is_run, seen = judged(tree, fault)
             held &= is_run and seen == "found"
             print(f"| {fault.suite} | {fault.file} | {runs} | {seen if is_run else 'skipped'} |", flush=True)
@@ -171,4 +174,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
