@@ -92,7 +92,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead test-gpu-grammars
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead test-gpu-grammars test-seeded-faults
 # `make`, not its variable: with that, `make -n` would run the line and take the check for passed.
 test: sync ## everything but what has passed with the same input, FORCE=1 that too; ISA=avx2 as on a processor without AVX-512
 	@$(SUITES) check -- make --no-print-directory check
@@ -106,6 +106,8 @@ test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by t
 	@$(SUITES) test-engine -- $(BED) during $(ENGINE_TESTS) $(TWO) -m 'not long'
 test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
+test-seeded-faults: sync ## a fault of one line for each fast suite, in a copy of the last commit: each is found
+	@nice $(BIN)/python tests/testbed/run_seeded_faults.py
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(ENGINE_TESTS) tests/engine/api/run_chat_page.py
@@ -192,11 +194,13 @@ drain-groups: sync ## kubectl drain of a node with two replicas of a group on th
 ##@ Attack
 ATTACKS := attack-admission attack-operator attack-sizing attack-license attack-guard attack-console attack-hostile
 ATTACK_ROWS := $(CURDIR)/.cache/attack.jsonl
-# SHORT=1 with an attack: its short version. The files long_*.py have none.
+# SHORT=1 with an attack: its short version. The files long_*.py have none. pytest drops a file that lies in a folder
+# which it is given as well, so those that a run collects besides test_*.py have names of their own.
 long = $(if $(SHORT),$(2),$(1))
+ATTACK_FILES := -o 'python_files=test_*.py run_*.py $(call long,long_*.py)'
 .PHONY: attack $(ATTACKS) usage-kills audit
 attack: sync ## every attack, then one table of bounds and what was seen; SHORT=1 in ten minutes; on a machine that does nothing else
-	@mkdir -p $(dir $(ATTACK_ROWS)) && rm -f $(ATTACK_ROWS)
+	@mkdir -p $(dir $(ATTACK_ROWS)) && rm -f $(ATTACK_ROWS) && touch $(ATTACK_ROWS).begun
 	@-WINDLASS_ATTACK_ROWS=$(ATTACK_ROWS) $(MAKE) --no-print-directory -i $(ATTACKS)
 	@$(BIN)/python tests/attack/table.py $(ATTACK_ROWS) $(if $(SHORT),--short)
 attack-admission: sync ## 100,000 drawn pieces of pods and Ingresses, and 10,000 hostile specs at a real API server
@@ -205,24 +209,24 @@ attack-operator: sync ## 300 LLMServices alone and beside 50 poisoned ones: TURN
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/operator
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) nice $(BIN)/python tests/attack/operator/neighbours.py --turns $(or $(TURNS),$(call long,5,3)) $(call long,,--services 100 --no-edits)
 attack-sizing: sync ## 100,000 bent model directories: EXAMPLES=100000
-	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,2000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
+	@WINDLASS_FUZZ_EXAMPLES=$(or $(EXAMPLES),$(call long,100000,1000)) nice $(BIN)/pytest -q --timeout 7200 -p no:randomly tests/attack/sizing
 attack-license: sync ## floods at the license server while healthy pods renew, kill -9 under load, half handshakes; on a machine that does nothing else
 	@$(BIN)/python tests/attack/license/floods.py --seconds $(call long,300,15)
 	@$(BIN)/python tests/attack/license/open_floods.py --seconds $(call long,15,5)
-	@$(BIN)/python tests/attack/license/kills.py
+	@$(BIN)/python tests/attack/license/kills.py --seconds $(call long,60,15)
 	@WINDLASS_FUZZ_EXAMPLES=$(call long,10000,500) $(BIN)/python tests/attack/license/fuzz_http.py
 	@$(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/license tests/attack/tls
 attack-guard: sync ## attack both API fronts as processes, their paths by 200,000 drawn spellings, the chat page by 2,000 answers in Chromium
-	@WINDLASS_FUZZ_PATHS=$(call long,200000,3000) $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/guard $(call long,tests/attack/guard/long_guard_process.py)
+	@WINDLASS_FUZZ_PATHS=$(call long,200000,3000) $(BIN)/pytest -q --timeout 3600 -p no:randomly $(ATTACK_FILES) tests/attack/guard
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_FUZZ_MARKDOWN=$(call long,2000,100) $(BIN)/python tests/attack/chat_page/run.py
 attack-console: sync ## the console before a real API server: 20,000 drawn paths, floods, and hostile text and pages in Chromium
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=$(call long,20000,500) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly tests/attack/console $(call long,tests/attack/console/long_console.py) tests/attack/console/run_pages.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=$(call long,20000,500) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly $(ATTACK_FILES) tests/attack/console
 usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
 	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
-	@WINDLASS_FUZZ_EXAMPLES=$(call long,2000,100) nice $(BIN)/pytest -q --timeout 3600 -p no:randomly tests/attack/download tests/attack/plugin $(call long,tests/attack/plugin/long_report.py)
+	@WINDLASS_FUZZ_EXAMPLES=$(call long,2000,100) nice $(BIN)/pytest -q --timeout 3600 -p no:randomly $(ATTACK_FILES) tests/attack/download tests/attack/plugin
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 

@@ -1,7 +1,8 @@
 """`make upgrade-licenses`: the license servers of 0.1.0 and of this release in turn on one folder, and back, twice.
 
-Real processes over HTTP: 0.1.0's code is a git archive of its commit. Ends with 1 where a lease was granted anew
-instead of renewed, an audit record was lost, or 0.1.0 signed an answer.
+Real processes over HTTP: 0.1.0's code is a git archive of its commit. In each turn another pod leases and releases, and
+one is refused, so that either server reads the other's records of every event. Ends with 1 where a lease was granted
+anew instead of renewed, an audit record was lost or not written, or 0.1.0 signed an answer.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from pathlib import Path
 from windlass_testbed import first_release, licensing
 from windlass_testbed.paths import Paths, paths
 
-UUID = "GPU-11111111-2222-3333-4444-555555555555"
-HOLDER = {"namespace": "team-a", "pod": "qwen-0", "uid": "uid-1", "service": "qwen"}
+UUID, SECOND = (f"GPU-{digit * 8}-2222-3333-4444-555555555555" for digit in "16")
+UNLICENSED = "GPU-99999999-2222-3333-4444-555555555555"
+POD = "qwen-0"
 START_S = 60.0
 OK = 200
 SERVE = "import sys; from windlass_license.cli import main; sys.exit(main(sys.argv[1:]))"
+EVENTS = {"granted", "released", "refused"}
 TURNS = (("0.1.0", True), ("this release", False), ("0.1.0", True), ("this release", False))
 
 
@@ -86,19 +89,34 @@ def upload(url: str, file: Path) -> None:
         raise RuntimeError(f"the license was refused: {text}")
 
 
-def lease(url: str, *, nonce: bool) -> tuple[int, dict[str, str], bool]:
+def lease(url: str, *, nonce: bool, gpu: str = UUID, pod: str = POD) -> tuple[int, dict[str, str], bool]:
     """Ask as a pod of 0.1.0 does, or as one of this release, with a nonce; whether the answer is signed."""
-    body = {"gpus": [UUID], "holder": HOLDER, **({"nonce": "ab" * 16} if nonce else {})}
+    holder = {"namespace": "team-a", "pod": pod, "uid": f"uid-{pod}", "service": "qwen"}
+    body = {"gpus": [gpu], "holder": holder, **({"nonce": "ab" * 16} if nonce else {})}
     status, text, headers = ask(f"{url}/v1/leases", json.dumps(body).encode())
     return status, json.loads(text), "windlass-answer-signature" in headers
+
+
+def others(url: str, turn: int, *, nonce: bool) -> set[str]:
+    """Lease and release as one pod, be refused as another; the events of which the log has a record of these pods."""
+    pods = (f"leaves-{turn}-{nonce}", f"refused-{turn}-{nonce}")
+    _, granted, _ = lease(url, nonce=nonce, gpu=SECOND, pod=pods[0])
+    urllib.request.urlopen(urllib.request.Request(f"{url}/v1/leases/{granted['lease']}", method="DELETE"), timeout=10)
+    lease(url, nonce=nonce, gpu=UNLICENSED, pod=pods[1])
+    records = [json.loads(line) for line in audit(url)]
+    return {record["event"] for record in records if record.get("pod") in pods}
+
+
+def audit(url: str) -> set[str]:
+    """All records."""
+    return set(ask(f"{url}/ls/audit?limit=10000")[1].splitlines())
 
 
 def main() -> int:
     """The turns as a table; 1 where one was not as it shall be."""
     where, wrong, records, known = paths(), 0, set[str](), ""
-    license_file = first_release.issue(
-        where, f"GPU 0: NVIDIA L20 (UUID: {UUID})\n", licensing.signing_keys(where) / "private.pem"
-    )
+    gpus = "".join(f"GPU {number}: NVIDIA L20 (UUID: {uuid})\n" for number, uuid in enumerate((UUID, SECOND)))
+    license_file = first_release.issue(where, gpus, licensing.signing_keys(where) / "private.pem")
     print("| server | the pod asks as | answer | signed | the same lease | audit records | lost |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
@@ -111,9 +129,10 @@ def main() -> int:
                     same = not known or answer.get("lease") == known
                     known = known or str(answer.get("lease"))
                     wanted = "granted" if turn == 0 and not nonce else "renewed"
-                    now = set(ask(f"{url}/ls/audit?limit=10000")[1].splitlines())
+                    events = others(url, turn, nonce=nonce)
+                    now = audit(url)
                     lost, records = len(records - now), now
-                    bad = (status, answer.get("state"), same, lost) != (OK, wanted, True, 0)
+                    bad = (status, answer.get("state"), same, lost, events) != (OK, wanted, True, 0, EVENTS)
                     wrong += bad or (first and signed)
                     pod = "0.2.0" if nonce else "0.1.0"
                     print(f"| {name} | {pod} | {answer.get('state')} | {signed} | {same} | {len(now)} | {lost} |")

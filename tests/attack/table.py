@@ -2,14 +2,17 @@
 
     python tests/attack/table.py ROWS [--short]
 
-Exits 1 when a bound was missed, or when an attack left no row. `--short` expects no row of the long files.
+Exits 1 when a bound was missed, or when an attack left no row. `--short` expects no row of the long files, and bounds
+the time of all attacks together, which began when the file ROWS.begun was made.
 """
 
 import argparse
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from windlass_testbed.attacks import read, table, with_missing
+from windlass_testbed.attacks import Row, read, table, with_missing
 
 HERE = Path(__file__).parent
 PROGRAMS = (
@@ -23,6 +26,8 @@ PROGRAMS = (
 """Attacks that are no files of tests."""
 TESTS = ("test_*.py", "run_*.py")
 LONG = "long_*.py"
+SHORT_S = 600.0
+"""All short versions together, on two cores that do nothing else."""
 
 
 def expected(short: bool) -> list[str]:
@@ -37,7 +42,11 @@ def main() -> int:
     words.add_argument("rows", type=Path)
     words.add_argument("--short", action="store_true")
     options = words.parse_args()
-    rows = with_missing(read(options.rows), expected(options.short))
+    taken_s = time.time() - options.rows.with_name(f"{options.rows.name}.begun").stat().st_mtime
+    whole = Row("table.py", "all attacks together", "none", f"{taken_s:.0f} s", held=True)
+    if options.short:
+        whole = replace(whole, bound=f"≤ {SHORT_S:.0f} s", held=taken_s <= SHORT_S)
+    rows = [*with_missing(read(options.rows), expected(options.short)), whole]
     missed = sum(not row.held for row in rows)
     print(table(rows))
     print(f"{missed} of {len(rows)} bounds missed" if missed else f"all {len(rows)} bounds held")

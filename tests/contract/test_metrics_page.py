@@ -1,6 +1,7 @@
 """docs/reference/metrics.md is printed from what each program exports; WINDLASS_GOLDEN=write rewrites it."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import Metric
@@ -28,6 +30,10 @@ from windlass_license.service import Standing
 from windlass_operator.runtime import metrics as operator
 
 PAGE = Path(__file__).parents[2] / "docs/reference/metrics.md"
+FILES = Path(__file__).parents[2] / "charts/windlass/files"
+ASKING = (FILES / "rules.yaml", *sorted((FILES / "dashboards").glob("*.json")))
+MANY = 20
+SERIES = re.compile("_(bucket|sum|count)$")
 HEAD = """\
 # Metrics
 
@@ -148,6 +154,25 @@ def test_no_program_has_none(found: dict[str, list[Row]]) -> None:
     """Each section lists something, and every metric says what it is."""
     assert all(found.values())
     assert [row[0] for rows in found.values() for row in rows if not row[3]] == []
+
+
+def test_every_metric_that_alerts_and_dashboards_ask_for_is_exported(found: dict[str, list[Row]]) -> None:
+    """Of ours; a histogram has three series."""
+    exported = {name for rows in found.values() for name, *_ in rows}
+    asked = {
+        name
+        for file in ASKING
+        for query in expressions(yaml.safe_load(file.read_text()))
+        for name in re.findall(r"\bwindlass_\w+", query)
+    }
+    assert len(asked) >= MANY
+    assert {name for name in asked if not exported & {name, SERIES.sub("", name)}} == set()
+
+
+def expressions(part: Any) -> Iterator[str]:
+    """Every `expr` of a document, wherever it stands."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+        yield from [value] if key == "expr" else expressions(value)
 
 
 def test_a_live_license_server_exports_what_the_page_lists(found: dict[str, list[Row]]) -> None:

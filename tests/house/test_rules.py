@@ -73,6 +73,12 @@ SEEDS = (
     Seed("locks", {"requirements.lock": "a\n--index-url x\n"}, ("requirements.lock:2: names an index",), True),
     Seed("targets", {"Makefile": "a: ## help\nb:\n"}, ("Makefile:2: b has no description",), True),
     Seed(
+        "dropped-files",
+        {"Makefile": "a:\n\tpytest tests/a $(call long,tests/a/b.py) tests/ab\n"},
+        ("Makefile:2: gives pytest tests/a/b.py and a folder around it",),
+        True,
+    ),
+    Seed(
         "merges",
         {"page.md": f"a\n{'<' * 7} HEAD\none\n{'=' * 7}\n{'>' * 7} other\n"},
         ("page.md:2: is a mark of a merge", "page.md:5: is a mark of a merge"),

@@ -31,6 +31,7 @@ RULES: dict[str, Callable[[Tree], Iterable[Offence]]] = {
     "file-names": files.names,
     "locks": files.locks,
     "targets": files.targets,
+    "dropped-files": files.dropped_files,
     "merges": files.merges,
     "size": files.size,
     "links": pages.links,

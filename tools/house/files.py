@@ -48,6 +48,15 @@ def targets(tree: Tree) -> Iterator[Offence]:
             yield Offence("Makefile", number, f"{found[1]} has no description: end the line with `## what it does`")
 
 
+def dropped_files(tree: Tree) -> Iterator[Offence]:
+    """No line of the Makefile gives pytest a file and a folder around it: pytest drops the file without a word."""
+    for number, line in enumerate(tree.text("Makefile").splitlines(), 1):
+        words = re.findall(r"[\w./-]*tests/[\w./-]+", line) if "pytest" in line else []
+        for word in words:
+            if any(word.startswith(f"{other}/") for other in words):
+                yield Offence("Makefile", number, f"gives pytest {word} and a folder around it: use python_files")
+
+
 def merges(tree: Tree) -> Iterator[Offence]:
     """No text holds both sides of a merge."""
     for path in tree.paths:

@@ -20,6 +20,7 @@ def test_sums_are_checked_by_sha256sum_and_a_changed_byte_is_found(tmp_path):
     (tmp_path / "a/b").write_text("text")
     (tmp_path / "c").write_text("more")
     (tmp_path / "d").symlink_to("a")
+    (tmp_path / "e").symlink_to("a/b")
     sums = listing.sums_of(tmp_path, without=("c",))
     assert list(sums) == ["a/b"]
     (tmp_path / "SHA256SUMS").write_text(listing.sums_text(sums))

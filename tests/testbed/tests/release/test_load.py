@@ -35,9 +35,17 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(bundle: Path) -> subprocess.CompletedProcess[str]:
-    command = [bundle / "load.sh", "--plain-http", "127.0.0.1:5000/windlass"]
+def load(bundle: Path, registry: str = "127.0.0.1:5000/windlass") -> subprocess.CompletedProcess[str]:
+    command = [bundle / "load.sh", "--plain-http", registry]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def with_tool(bundle: Path, name: str, text: str) -> Path:
+    """The bundle with another stand-in, as if it were released so."""
+    (bundle / "tools" / name).write_text(text)
+    (bundle / "SHA256SUMS").unlink()
+    (bundle / "SHA256SUMS").write_text(sums_text(sums_of(bundle)))
+    return bundle
 
 
 def asked(bundle: Path) -> list[str]:
@@ -80,10 +88,33 @@ def test_a_changed_file_is_refused(bundle, name):
 
 
 def test_a_registry_that_rewrites_is_refused(bundle):
-    crane = bundle / "tools/crane"
-    crane.write_text(CRANE.replace("sha256:1", "sha256:9"))
-    (bundle / "SHA256SUMS").unlink()
-    (bundle / "SHA256SUMS").write_text(sums_text(sums_of(bundle)))
-    done = load(bundle)
+    done = load(with_tool(bundle, "crane", CRANE.replace("sha256:1", "sha256:9")))
     assert done.returncode == 1
     assert "the registry holds sha256:9 where sha256:1 was sent" in done.stderr
+
+
+REFUSAL = "printf 'Error: denied\\033[2J' >&2; exit 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("crane", f"#!/bin/sh\n{REFUSAL}", "the registry did not take the image server"),
+        ("crane", f"#!/bin/sh\n[ $1 = push ] || {{ {REFUSAL} }}\n", "does not give the image server back"),
+        ("helm", f"#!/bin/sh\n{REFUSAL}", "the registry did not take the chart windlass: Error: denied"),
+        ("helm", "#!/bin/sh\necho Pushed\n", "helm told no digest of the chart windlass: Pushed"),
+    ],
+    ids=["image", "its digest", "chart", "no digest"],
+)
+def test_a_refusal_of_the_registry_is_a_sentence(bundle, name, text, sentence):
+    """With the registry's own words, which steer no terminal."""
+    done = load(with_tool(bundle, name, text))
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_registry_with_a_scheme_is_refused(bundle):
+    done = load(bundle, "https://registry.example.com/team")
+    assert (done.returncode, "give the registry without a scheme" in done.stderr) == (1, True)
+    assert asked(bundle) == []
