@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from windlass.license import gpus, nvml
 from windlass_testbed import ports
 
 
@@ -33,6 +34,13 @@ class Server:
     answer: Answer
     url: str = ""
     seen: list[Seen] = field(default_factory=list)
+
+
+@pytest.fixture(autouse=True)
+def _no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's own GPUs change no test: one that needs some gives them."""
+    monkeypatch.setattr(gpus, "SMI", "no-nvidia-smi")
+    monkeypatch.setattr(nvml, "LIBRARY", "no-nvml.so")
 
 
 @pytest.fixture

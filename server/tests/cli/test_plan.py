@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from windlass.cli import plan
 from windlass.cli.main import app
 from windlass.errors import ModelError, UsageError, WindlassError
-from windlass.license import nvml
 
 LLAMA_8B = {
     "architectures": ["LlamaForCausalLM"],
@@ -52,12 +51,6 @@ KEYS = {
     ),
     *("alternatives", "advice", "because", "requestsAtOnce"),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine that runs the tests decides nothing."""
-    monkeypatch.setattr(nvml, "gpus", tuple)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from windlass.doctor.findings import Card
 from windlass.doctor.gather import gather, parse_cuda, parse_query
+from windlass.license import gpus
 from windlass_testbed.ports import free_port
 
 QUERY = "GPU-3d7a260c-8008-fd67-ded1-6027ab7c4974, NVIDIA H100 80GB HBM3, 580.159.04, 81559, 12, 9.0\n"
@@ -32,7 +33,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         f"print(answers.get(''.join(sys.argv[1:]), {QUERY!r}), end='')\n"
     )
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setattr(gpus, "SMI", str(program))
     return {"WINDLASS_ENGINE": "cuda", "WINDLASS_FACTS_PORT": str(free_port()), "WINDLASS_LS_ADDR": "127.0.0.1:9"}
 
 

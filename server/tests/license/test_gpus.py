@@ -1,7 +1,6 @@
 """The GPUs of a container, from a listing, the driver's library or a variable."""
 # ruff: noqa: N802  a stand-in of a C library has its names
 
-import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -126,8 +125,8 @@ def test_the_drivers_library() -> None:
 
 def test_listing_wins_over_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's word is taken; without a driver the variable's, without both there is no GPU."""
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     program = tmp_path / "nvidia-smi"
+    monkeypatch.setattr(gpus, "SMI", str(program))
     program.write_text(f"#!/bin/sh\ncat <<'E'\n{LISTING}E\n")
     program.chmod(0o755)
     assert len(gpus.visible({"NVIDIA_VISIBLE_DEVICES": "GPU-z"})) == 4
@@ -137,9 +136,8 @@ def test_listing_wins_over_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert gpus.visible({}) == ()
 
 
-def test_the_library_comes_before_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_comes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the driver says is more than what the container was asked to have; CUDA_VISIBLE_DEVICES chooses of it."""
-    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(nvml, "gpus", lambda: CARDS)
     assert gpus.visible({"NVIDIA_VISIBLE_DEVICES": "GPU-z"}) == CARDS
     assert gpus.visible({"CUDA_VISIBLE_DEVICES": "1"}) == CARDS[1:2]

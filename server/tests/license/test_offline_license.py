@@ -11,6 +11,7 @@ import pytest
 import windlass
 from windlass import offline
 from windlass.errors import LicenseError
+from windlass.license import gpus
 from windlass_testbed.waiting import HANG_S
 
 MODEL = str(Path(__file__).parents[3] / "models" / "demo")
@@ -24,7 +25,8 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     smi = tmp_path / "nvidia-smi"
     smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA L20 (UUID: GPU-a)'\n")
     smi.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)  # of the process that holds the lease
+    monkeypatch.setattr(gpus, "SMI", str(smi))
     monkeypatch.setenv("WINDLASS_ENGINE", "cpu")
     done: list[str] = []
 

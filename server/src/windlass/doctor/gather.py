@@ -27,6 +27,7 @@ from windlass.launch import probe
 from windlass.launch.adjust import KV_SPACE
 from windlass.launch.model import LaunchPlan
 from windlass.launch.resolve import RUN, looked_for, model_directory
+from windlass.license import gpus
 from windlass.license import settings as license_settings
 from windlass.startup import memory
 from windlass.supervisor.board import FACTS_PATH
@@ -122,9 +123,7 @@ def _driver() -> Driver:
 
 def _smi(*words: str) -> str:
     try:
-        done = subprocess.run(
-            ("nvidia-smi", *words), capture_output=True, text=True, timeout=SMI_TIMEOUT_S, check=False
-        )
+        done = subprocess.run((gpus.SMI, *words), capture_output=True, text=True, timeout=SMI_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

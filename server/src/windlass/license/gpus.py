@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from windlass.launch.model import Gpu
 from windlass.license import nvml
 
-LISTING = ("nvidia-smi", "-L")
+SMI = "nvidia-smi"
+"""The driver's program."""
 LISTING_TIMEOUT_S = 20
 GIVEN, USED = "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"
 CARD = re.compile(r"^GPU \d+: (?P<name>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Za-z-]+)\)")
@@ -67,7 +68,7 @@ def _begins(gpu: Gpu, word: str) -> bool:
 
 def _listing() -> str:
     try:
-        done = subprocess.run(LISTING, capture_output=True, text=True, timeout=LISTING_TIMEOUT_S, check=False)
+        done = subprocess.run((SMI, "-L"), capture_output=True, text=True, timeout=LISTING_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
