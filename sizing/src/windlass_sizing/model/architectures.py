@@ -76,7 +76,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         (
             *("aquila", "baichuan", "bailing_moe", "bailing_moe_v2", "chatglm", "decilm", "dots1", "exaone", "exaone3"),
             *("gigachat", "grok-1", "hunyuan_v1_dense", "internlm", "internlm2", "internlm3", "kimi_k2", "kimi_vl"),
-            *("mimo", "minicpm", "minimax_m1", "ministral", "nemotron-nas", "openpangu", "orion", "PanguEmbedded", "phi3small"),
+            *("mimo", "minicpm", "minimax_m1", "ministral", "nemotron-nas", "openpangu", "orion", "PanguEmbedded"),
+            "phi3small",
             *("sarvam_moe", "skywork", "solar", "step1", "step3_text", "step3_vl", "telechat", "telechat2", "xverse"),
             *("deepseek_vl_v2", "internvl_chat", "minicpmo", "minicpmv", "phi3_v", "phi4mm", "yi", "yuan"),
             *("deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32"),
@@ -106,7 +107,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     **dict.fromkeys(("bert", "camembert", "roberta", "xlm-roberta", "xlm-roberta-xl"), BERT_LIKE),
     **dict.fromkeys(("modernbert", "nomic_bert", "new", "gte", "snowflake-gte", "embedding_gemma2_text"), ENCODER),
     # Other mixers.
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe", "muse_glimmer_text", "hrm_text"), GATED_ATTENTION),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), GATED_ATTENTION),
+    **dict.fromkeys(("afmoe", "muse_glimmer_text", "hrm_text"), GATED_ATTENTION),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba"), STATE_ONLY),
     "falcon_h1": Architecture(all_layers="both"),
 }  # fmt: skip

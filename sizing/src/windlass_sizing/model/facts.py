@@ -92,6 +92,7 @@ class ModelFacts:
     lora_rank: int | None = None  # of each place
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
+    lora_ignored: str | None = None  # tensors of adapters that the engine leaves alone
     kv_bits: float | None = None  # of a value of the KV cache, where the checkpoint asks for a format of its own
     unread: str | None = None  # keys of config.json that its class takes sizes from, and that nothing here reads
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
