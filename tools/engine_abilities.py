@@ -50,6 +50,7 @@ def engines_own() -> dict[str, Any]:
         "suffixes": [suffix for suffix, _ in iter_architecture_defaults()],
         "gone": dict(sorted(_PREVIOUSLY_SUPPORTED_MODELS.items())),
         "adapter_embeddings": dict(adapter_embeddings()),
+        "adapter_ignored": dict(adapter_ignored()),
     }
 
 
@@ -67,6 +68,27 @@ def adapter_embeddings() -> Iterator[tuple[str, list[str]]]:
         inner = list(language_models(model)) if getattr(model, "supports_multimodal", False) else []
         if inner or name.endswith("ForCausalLM"):
             yield name, sorted({module for one in (model, *inner) for module in one.embedding_modules or {}})
+
+
+def adapter_ignored() -> Iterator[tuple[str, list[str]]]:
+    """Beginnings of the names of modules whose adapters each class ignores: towers, connectors, draft layers.
+
+    Without --enable-tower-connector-lora. A class that works its own out of a model that it holds is left out.
+    """
+    from unittest.mock import MagicMock
+
+    from vllm.model_executor.models.registry import ModelRegistry
+
+    for name in sorted(ModelRegistry.models):
+        model = loaded(name)
+        if model is None or not getattr(model, "supports_lora", False):
+            continue
+        found = list(getattr(model, "lora_skip_prefixes", None) or ())
+        if getattr(model, "supports_multimodal", False) and hasattr(model, "get_mm_mapping"):
+            parts = model.get_mm_mapping(MagicMock())
+            found += [*parts.tower_model, *parts.connector, *parts.generator]
+        if found and all(isinstance(one, str) for one in found):
+            yield name, sorted({one.rstrip(".") for one in found})
 
 
 def loaded(name: str) -> type[Any] | None:

@@ -12,9 +12,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from windlass_sizing.errors import CheckpointError
+from windlass_sizing.files import documents
 from windlass_sizing.files.adapters import Beside, FoundAdapter, Named, places
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.files.directory import Directory
+from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.model import lora
 
 from .test_checkpoint import CONFIG, safetensors
@@ -275,6 +277,36 @@ def test_a_multimodal_base_offers_what_its_language_model_offers(architecture, i
     tower.must_fit(architecture, merge=False)
 
 
+QWEN_VL = "Qwen2_5_VLForConditionalGeneration"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "module", "ignored"),
+    [
+        (QWEN_VL, "model.visual.blocks.0.attn.qkv", "1 of 2 tensors (visual) of adapter tuned"),
+        (QWEN_VL, "model.language_model.layers.0.mlp.up_proj", ""),
+        ("Gemma3ForConditionalGeneration", "vision_tower.fc1", "1 of 2 tensors (vision_tower) of adapter tuned"),
+        ("NemotronHForCausalLM", "mtp.layers.0.mixer.q_proj", "1 of 2 tensors (mtp) of adapter tuned"),
+        ("LlamaForCausalLM", "model.visual.blocks.0.attn.qkv", ""),
+    ],
+)
+def test_tensors_that_the_engine_ignores_are_named(architecture, module, ignored):
+    """Of towers, connectors and draft layers, by the record of the engine's classes."""
+    names = (f"base_model.model.{one}.lora_A.weight" for one in (module, "model.layers.0.self_attn.q_proj"))
+    found = FoundAdapter(Path("/models/tuned"), 8, "", tensors=frozenset(names))
+    found.must_fit(architecture, merge=False)
+    assert found.ignored(architecture) == ignored
+
+
+def test_the_facts_say_what_is_ignored(tmp_path):
+    """By the name that the spec gives; nothing of a merged adapter."""
+    model(tmp_path / "base", architectures=[QWEN_VL])
+    adapter(tmp_path / "tuned", tensor="base_model.model.visual.blocks.0.attn.qkv.lora_A.weight")
+    for merge, expected in ((False, "1 of 1 tensors (visual) of adapter seeing"), (True, None)):
+        named = Named("seeing", merge=merge, own=own(tmp_path, "tuned"))
+        assert seen(tmp_path, "base", Beside(adapters=(named,))).facts.lora_ignored == expected
+
+
 def test_tensors_that_the_engine_takes(tmp_path):
     """Matrices, classifiers, and what peft keeps of the base's own embedding."""
     model(tmp_path / "base")
@@ -305,3 +337,27 @@ def test_a_pickle_of_more_than_tensors_is_refused(volume):
     assert told(seen(volume, "loras/sql"))[0] == "ShardBroken"
     file.write_bytes(pickle.dumps({MATRIX: 1}))
     assert seen(volume, "loras/sql").ok
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "bin"])
+def test_what_is_read_of_many_adapters_is_bounded(tmp_path, monkeypatch, suffix):
+    """One is within the bound, all together are not."""
+    model(tmp_path / "base")
+    monkeypatch.setattr(documents.Budget.__init__, "__defaults__", (3000,))
+    for number in range(30):
+        adapter(tmp_path / f"base/{number}", suffix=suffix)
+    reason, message = told(seen(tmp_path, "base"))
+    assert reason == "AdapterUnusable"
+    assert message.endswith("keep fewer in the model's directory")
+
+
+def test_what_is_read_of_many_shards_is_bounded(tmp_path, monkeypatch):
+    model(tmp_path / "base")
+    for number in range(30):
+        (tmp_path / f"base/model-{number + 1:05d}-of-00030.safetensors").write_bytes(safetensors(64))
+    assert seen(tmp_path, "base").ok
+    monkeypatch.setattr(documents.Budget.__init__, "__defaults__", (1000,))
+    reason, message = told(seen(tmp_path, "base"))
+    assert (reason, "save the model in fewer tensors or files" in message) == ("ShardBroken", True)
+    files = sorted((tmp_path / "base").glob("*.safetensors"))
+    assert (tensor_names(files[:2]) is None, tensor_names(files)) == (False, None)

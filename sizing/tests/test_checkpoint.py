@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from pathlib import Path
 
 import pytest
 import safetensors as safetensors_library
+from windlass_sizing.errors import CheckpointError
 from windlass_sizing.files.checkpoint import REASONS, CheckpointReport, inspect
+from windlass_sizing.files.source import read_facts
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
@@ -73,6 +76,11 @@ def test_a_wrong_path_says_what_there_is(volume):
 def test_a_directory_without_config_says_what_it_has(volume):
     """The sentence of the house style, to the letter."""
     assert refused(volume, "").message == 'source.path "" has no config.json in PVC models; it has: good'
+    (volume / "params.json").write_text('{"dim": 4096, "n_layers": 32}')
+    way = "params.json, Mistral's form, is not read: put the model's config.json beside it"
+    assert refused(volume, "").message == f'source.path "" has no config.json in PVC models; {way}'
+    with pytest.raises(CheckpointError, match=re.escape(f"{volume} has no config.json; {way}")):
+        read_facts(volume)
 
 
 def test_long_listings_stay_short(volume):

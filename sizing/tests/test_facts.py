@@ -188,3 +188,40 @@ def test_facts_that_no_model_can_have_are_refused_by_name(name, value):
     facts = from_config(LLAMA).to_dict()
     with pytest.raises(FactsError, match=f"{name} "):
         ModelFacts.from_dict({**facts, name: value})
+
+
+@pytest.mark.parametrize(
+    ("architecture", "head"),
+    [
+        ("LlamaForCausalLM", 64_000),
+        ("LlamaForSequenceClassification", 0),
+        ("LlamaModel", 0),
+        ("InternLM2ForRewardModel", 0),
+        ("ChatGLMModel", 64_000),
+        ("GPT2LMHeadModel", 64_000),
+    ],
+)
+def test_classes_that_do_not_generate_have_no_output_head(architecture, head):
+    """The engine builds none for them, and their files hold none."""
+    assert from_config({**LLAMA, "architectures": [architecture]}).head_params == head
+
+
+def test_an_encoder_keeps_no_keys_and_values():
+    facts = from_config({**LLAMA, "architectures": ["BertModel"], "model_type": "bert", "type_vocab_size": 2})
+    assert (facts.kv_layers, facts.window_layers, facts.unread) == (0, 0, None)
+
+
+def test_sliding_layers_are_told_by_number():
+    """Inkling's own file, and the words that transformers writes for it."""
+    sizes = {**LLAMA, "model_type": "inkling_text", "num_hidden_layers": 3, "sliding_window_size": 512}
+    by_number, by_word = {"local_layer_ids": [0, 1]}, {"layer_types": ["hybrid_sliding", "hybrid_sliding", "hybrid"]}
+    for words in (by_number, by_word):
+        facts = from_config({**sizes, **words})
+        assert (facts.kv_layers, facts.window_layers, facts.window) == (1, 2, 512)
+
+
+def test_layers_that_run_again_have_weights_once_and_keys_and_values_each_time():
+    """Two stacks of eight layers, each run several times (HRM): sixteen of 64 have weights of their own."""
+    plain, again = {**LLAMA, "num_hidden_layers": 16}, {**LLAMA, "num_hidden_layers": 64, "num_layers_per_stack": 8}
+    assert from_config(again).linear_params == from_config(plain).linear_params
+    assert from_config(again).kv_layers == 64

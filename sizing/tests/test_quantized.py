@@ -327,3 +327,12 @@ def test_modelopt_s_algorithm_names_the_engine_s_reader(algorithm, reader):
     assert packing is not None
     assert packing.method == reader
     assert reader_of(packing.method) is not None
+
+
+@pytest.mark.parametrize(("method", "packed"), [("compressed-tensors", 1), ("gptq", 0)])
+def test_a_path_of_compressed_tensors_names_one_module(method, packed):
+    """`…linear_attn` beside packed modules below it: other methods leave out what lies below a path."""
+    settings = {"quant_method": method, "bits": 4, "config_groups": {"a": INT4_GROUPS}}
+    left_out = {"ignore": ["model.layers.0.self_attn"]}
+    found = packing_of({"quantization_config": settings | left_out}, {"attention": frozenset({0})}, "llama")
+    assert sum(share for share, _ in found.packed["attention"]) == packed

@@ -151,3 +151,13 @@ def test_the_place_is_named_by_what_goes_into_it() -> None:
     assert target(there) == target(there)
     assert target(there).startswith("/cache/merged/")
     assert len({target(there), *others}) == 5
+
+
+def test_tensors_that_the_engine_ignores_are_told_once() -> None:
+    """Of an adapter that goes by several names, too; of a merged one nothing is ignored."""
+    own = replace(OWN, ignored="2 of 4 tensors (visual) of adapter sql", digest="d")
+    plan = decide(Adapters(own=own), replace(WANT, served=("model", "chat"), base="/data/Qwen2-7B"))
+    assert plan.notes == (
+        "warning: the engine ignores 2 of 4 tensors (visual) of adapter sql: they change nothing, "
+        "unless the class takes --enable-tower-connector-lora",
+    )

@@ -53,7 +53,10 @@ def _named(adapter: Adapter, architecture: str) -> Adapter:
     if isinstance(tensors, str):
         return replace(adapter, problem=adapter.problem or tensors, merge_problem=adapter.merge_problem or tensors)
     by_name, merged = lora_tensors.problems(tensors, architecture, ENGINE.adapter_embeddings.get(architecture))
-    return replace(adapter, problem=adapter.problem or by_name, merge_problem=adapter.merge_problem or merged)
+    left = lora_tensors.ignored(tensors, ENGINE.adapter_ignored.get(architecture, ()))
+    ignored = f"{left} of adapter {adapter.name}" if left else ""
+    by_name, merged = adapter.problem or by_name, adapter.merge_problem or merged
+    return replace(adapter, ignored=ignored, problem=by_name, merge_problem=merged)
 
 
 def _shapes(file: Path) -> dict[str, names.Shape]:

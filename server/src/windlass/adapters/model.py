@@ -42,6 +42,8 @@ class Adapter:
     """Why the engine would refuse it by name; empty when it would not."""
     merge_problem: str = ""
     """Why it cannot be merged."""
+    ignored: str = ""
+    """Tensors that the engine leaves alone on this base, where it is served by name."""
     digest: str = ""
     """Of its bytes; only for an adapter that may be merged."""
     given: Given | None = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from windlass_sizing.model.lora_config import engine_rank
+from windlass_sizing.placement import words
 
 from windlass.adapters.model import FOUND, ONLY, Adapter, AdapterPlan, Adapters, Merge, Want
 from windlass.errors import ModelError, UsageError
@@ -34,8 +35,13 @@ def decide(adapters: Adapters, want: Want) -> AdapterPlan:
         base_names=_base_names(want, served) if own else (),
         lead=tuple(adapter.name for adapter in own),
         rank=_rank(served, want.max_rank),
-        notes=(*adapters.notes, *notes),
+        notes=(*adapters.notes, *notes, *(line for one in _once(served) for line in words.ignored(one.ignored))),
     )
+
+
+def _once(served: tuple[Adapter, ...]) -> tuple[Adapter, ...]:
+    """One for each directory: the model's own adapter goes by all of its names."""
+    return tuple({adapter.path: adapter for adapter in served}.values())
 
 
 def _none(adapters: Adapters) -> AdapterPlan:

@@ -50,6 +50,8 @@ def _missing(path: Path, flag: str) -> str:
     directory = path.parent
     if not directory.is_dir():
         return f"model directory {directory} is not there; mount the model, or name its directory with {flag}"
+    if path.name == "config.json" and (way := documents.without_config(directory)):
+        return f"model directory {directory} has no {path.name}; {way}"
     names = sorted(entry.name for entry in directory.iterdir())
     shown = ", ".join(names[:NAMES_SHOWN]) + (", …" if len(names) > NAMES_SHOWN else "")
     return f"model directory {directory} has no {path.name}; it has: {shown or 'nothing'}; check the model's path"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -27,6 +27,7 @@ NEIGHBOURS = ("base_model", "base")
 FOLDERS_MAX = 1000
 """More folders than this below a model are no adapters that somebody put there; the server looks at as many."""
 LOOKED_SHOWN = 6
+TOO_MANY = "its adapters hold more tensors than are read; keep fewer in the model's directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class FoundAdapter:
     tensors: frozenset[str] = field(
         default=frozenset(), compare=False
     )  # their names; empty where the file does not say them
+    name: str = field(default="", compare=False)  # in the spec; empty where nobody named it
 
     def must_fit(self, architecture: str, *, merge: bool) -> None:
         """CheckpointError where the engine takes these tensors from no adapter of a base of this class."""
@@ -67,6 +69,11 @@ class FoundAdapter:
         by_name, merged = lora_tensors.problems(self.tensors, architecture, offered)
         if problem := merged if merge else by_name:
             raise CheckpointError(UNUSABLE, f"the adapter {problem}")
+
+    def ignored(self, architecture: str) -> str:
+        """Tensors that the engine leaves alone on a base of this class; empty for none."""
+        found = lora_tensors.ignored(self.tensors, ENGINE.adapter_ignored.get(architecture, ()))
+        return f"{found} of adapter {self.name or self.place.name}" if found else ""
 
 
 def is_adapter(place: Path) -> bool:
@@ -86,7 +93,7 @@ def read(directory: Directory, *, merge: bool) -> FoundAdapter:
     return directory.named(lambda place: _read(place, merge=merge))
 
 
-def _read(place: Path, *, merge: bool) -> FoundAdapter:
+def _read(place: Path, *, merge: bool, budget: documents.Budget | None = None) -> FoundAdapter:
     try:
         said = documents.parse(documents.read(inside(place, lora_config.FILE), documents.CONFIG_BYTES_MAX))
     except ValueError as error:
@@ -99,8 +106,8 @@ def _read(place: Path, *, merge: bool) -> FoundAdapter:
     file = adapter_file(place)
     if file is None:
         raise CheckpointError(UNUSABLE, f"the adapter has no weights ({' or '.join(ADAPTER_WEIGHTS[:2])})")
-    measure(inside(place, file.name))
-    tensors = adapter_tensors(file)
+    measure(inside(place, file.name), budget)
+    tensors = adapter_tensors(file, budget)
     if isinstance(tensors, str):
         raise CheckpointError(UNUSABLE, f"the adapter {tensors}")
     base, rank = said.get("base_model_name_or_path"), getattr(numbers, "largest_rank", 0)
@@ -110,27 +117,26 @@ def _read(place: Path, *, merge: bool) -> FoundAdapter:
 def named(model: Directory, wanted: Named) -> FoundAdapter:
     """An adapter of the spec; a path is one inside the model's directory unless it has a source of its own."""
     where = f'spec.model.adapters "{wanted.name}"'
-    if wanted.own:
-        return read(wanted.own, merge=wanted.merge)
     path = str(PurePosixPath(model.path, wanted.path))
-    return read(Directory(model.root, path, model.source, f"{where}: path"), merge=wanted.merge)
+    place = wanted.own or Directory(model.root, path, model.source, f"{where}: path")
+    return replace(read(place, merge=wanted.merge), name=wanted.name)
 
 
 def found(model: Directory) -> Iterator[FoundAdapter]:
     """The adapters in folders of the model's directory, two levels deep, as the server finds and serves them."""
+    budget = documents.Budget()
     for first in _folders(model.place):
-        if (first / lora_config.FILE).is_file():
-            yield from _usable(first)
-            continue
-        for second in _folders(first):
-            if (second / lora_config.FILE).is_file():
-                yield from _usable(second)
+        for place in (first,) if (first / lora_config.FILE).is_file() else _folders(first):
+            if (place / lora_config.FILE).is_file():
+                yield from _usable(place, budget)
+            if budget.left < 0:
+                raise CheckpointError(UNUSABLE, f"{model.shown} in {model.source}: {TOO_MANY}")
 
 
-def _usable(place: Path) -> Iterator[FoundAdapter]:
+def _usable(place: Path, budget: documents.Budget) -> Iterator[FoundAdapter]:
     """Nothing of an adapter that nobody named and that cannot be served: the server leaves it out with a note."""
     try:
-        yield _read(place, merge=False)
+        yield _read(place, merge=False, budget=budget)
     except (CheckpointError, OSError):
         return
 

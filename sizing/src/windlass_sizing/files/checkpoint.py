@@ -7,7 +7,7 @@ config.json, indexes and headers, never the weights, and says what *is* there wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.files.weight_files import GGUF, inside, wanted_files
 from windlass_sizing.files.weights import SMOOTHQUANT_BITS, Weights, read_weights
 from windlass_sizing.model import drafter, lora
-from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.model.facts import TEXT_MAX, ModelFacts, from_config
 
 LINE_BYTES_MAX = 4000  # Kubernetes keeps 4096 bytes of a termination message
 TOKENIZERS = (
@@ -175,7 +175,14 @@ def _with_adapters(model: Directory, beside: Beside) -> ModelFacts:
         lora_rank=places.rank,
         lora_whole=width.whole,
         lora_split=width.split,
+        lora_ignored=None if merged else _ignored(served, facts.architecture),
     )
+
+
+def _ignored(served: Iterable[adapters.FoundAdapter], architecture: str) -> str | None:
+    """Tensors that change nothing, adapter by adapter, as far as they fit into facts."""
+    found = [text for one in served if (text := "".join(filter(str.isprintable, one.ignored(architecture))))]
+    return "; ".join(found)[:TEXT_MAX] or None
 
 
 def _served_beside(
@@ -256,10 +263,8 @@ def from_files(config: Mapping[str, Any], weights: Weights) -> ModelFacts:
 def _config(directory: Directory) -> dict[str, Any]:
     place = directory.place
     if not (place / "config.json").exists():
-        raise CheckpointError(
-            "ConfigMissing",
-            f"{directory.shown} has no config.json in {directory.source}; it has: {directory.there(place)}",
-        )
+        way = documents.without_config(place) or f"it has: {directory.there(place)}"
+        raise CheckpointError("ConfigMissing", f"{directory.shown} has no config.json in {directory.source}; {way}")
     config = directory.named(lambda where: _parsed(where, "config.json"))
     beside = next((name for name in SIDE_QUANTIZATION if (place / name).is_file()), None)
     if beside and "quantization_config" not in config:

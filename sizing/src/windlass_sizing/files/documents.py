@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ MIB = 1024**2
 CONFIG_BYTES_MAX = 8 * MIB  # the largest published ones are near 1 MiB: lists of modules that stay unquantized
 INDEX_BYTES_MAX = 64 * MIB  # the largest published ones are near 15 MiB
 HEADER_BYTES_MAX = 64 * MIB  # of one safetensors file
+NAMES_BYTES_MAX = 512 * MIB  # of headers in one look at a directory; the largest published models have near 150
 VALUES_MAX = 1_000_000  # of one document: about 300 bytes of memory each, within the inspect Job's 512 MiB
 KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -29,6 +31,19 @@ KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISDIR, "a directory"),
 )
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes of headers that one look at many files may still read."""
+
+    left: int = NAMES_BYTES_MAX
+
+    def take(self, size: int) -> None:
+        """ValueError where these are too many."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError(f"the headers of all files have more than {NAMES_BYTES_MAX // MIB} MiB")
 
 
 class NotRegularError(OSError):
@@ -85,3 +100,10 @@ def _kind(status: os.stat_result) -> str:
     if stat.S_ISREG(status.st_mode):
         return ""
     return next((words for test, words in KINDS if test(status.st_mode)), "no regular file")
+
+
+def without_config(directory: Path) -> str:
+    """What to do where Mistral's params.json lies there without a config.json; empty for any other directory."""
+    if not (directory / "params.json").is_file():
+        return ""
+    return "params.json, Mistral's form, is not read: put the model's config.json beside it"

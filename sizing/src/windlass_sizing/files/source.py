@@ -24,7 +24,8 @@ def read_facts(path: Path) -> ModelFacts:
     file = path / CONFIG if path.is_dir() else path
     if not file.is_file():
         what = f"{path} has no {CONFIG}" if path.is_dir() else f"{path} is not there"
-        raise CheckpointError("ConfigMissing", f"{what}; name a model directory or its {CONFIG}")
+        way = documents.without_config(path) or f"name a model directory or its {CONFIG}"
+        raise CheckpointError("ConfigMissing", f"{what}; {way}")
     config = _object(file)
     directory = file.parent
     _lay_quantization(config, directory)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from windlass_sizing.files import documents
 
+BYTE_COST = 8  # of a pickle: a byte of it takes as long as so many of a header
 READ_BYTES_MAX = 16 * documents.MIB  # of the pickle, and of the archive's list; published heads have some KiB
 END_BYTES_MAX = 128 * 1024  # of an archive: its end record and a comment have less than 64 KiB
 OPCODES_MAX = 1_500_000  # about 32 for each tensor; some seconds
@@ -66,12 +67,13 @@ class _Bounded:
         return self._content.read(size if size >= 0 else END_BYTES_MAX)
 
 
-def torch_names(file: Path) -> frozenset[str]:
+def torch_names(file: Path, budget: documents.Budget) -> frozenset[str]:
     """The names; NotPlainError where the engine refuses the file, another ValueError where it does not say them."""
     with documents.opened(file) as content, zipfile.ZipFile(_Bounded(content)) as archive:
         entry = next((entry for entry in archive.infolist() if entry.filename.endswith("/data.pkl")), None)
         if entry is None or entry.compress_type != zipfile.ZIP_STORED or entry.file_size > READ_BYTES_MAX:
             raise ValueError("it holds no pickle of torch")
+        budget.take(BYTE_COST * entry.file_size)
         return _keys(archive.read(entry))
 
 

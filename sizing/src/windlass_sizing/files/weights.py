@@ -67,9 +67,9 @@ def read_weights(directory: Path) -> Weights:
             MISSING,
             f"{len(missing)} of {len(names)} weight files are missing: {listed(missing)}; copy them, or download again",
         )
-    total, by_dtype = 0, Counter[str]()
+    total, by_dtype, budget = 0, Counter[str](), documents.Budget()
     for name in names:
-        size, dtypes = measure(inside(directory, name))
+        size, dtypes = measure(inside(directory, name), budget)
         total += size
         by_dtype += dtypes
     found = quantization_of(names)
@@ -92,7 +92,7 @@ def _smoothquant_bytes(directory: Path) -> int | None:
     return measure(inside(directory, SMOOTHQUANT_FILE))[0] if there else None
 
 
-def measure(path: Path) -> tuple[int, Counter[str]]:
+def measure(path: Path, budget: documents.Budget | None = None) -> tuple[int, Counter[str]]:
     """The bytes of a file's tensors, and of each number format; CheckpointError when it is not whole."""
     with documents.opened(path) as file:
         head = file.read(len(LFS_POINTER))
@@ -104,7 +104,7 @@ def measure(path: Path) -> tuple[int, Counter[str]]:
     if size == 0:
         raise CheckpointError(BROKEN, f"{path.name} is empty; download it again")
     if path.suffix == ".safetensors":
-        return _safetensors(path, size)
+        return _safetensors(path, size, budget or documents.Budget())
     if head.startswith(ARCHIVE):
         _check_archive(path)
     return size, Counter()
@@ -121,11 +121,15 @@ def _check_archive(path: Path) -> None:
         raise _broken(path, "its end is missing")
 
 
-def _safetensors(path: Path, size: int) -> tuple[int, Counter[str]]:
+def _safetensors(path: Path, size: int, budget: documents.Budget) -> tuple[int, Counter[str]]:
     with documents.opened(path) as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(documents.HEADER_BYTES_MAX, size - 8):
             raise _broken(path, "its header's length is impossible")
+        try:
+            budget.take(length)
+        except ValueError as error:
+            raise CheckpointError(BROKEN, f"{error}; save the model in fewer tensors or files") from error
         raw = file.read(length)
     try:
         spans = _spans(documents.parse(raw))

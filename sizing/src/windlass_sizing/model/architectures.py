@@ -27,6 +27,7 @@ class Architecture:
     window_pattern: int | None = None  # every n-th layer sees the whole context, the others slide
     slides: bool = False  # `sliding_window` alone makes every layer slide
     all_layers: str | None = None  # every layer mixes in this way
+    encodes: bool = False  # a text is seen as a whole: no keys and values are kept
 
 
 USUAL = Architecture()
@@ -36,6 +37,8 @@ GPT_LIKE = Architecture(gated_mlp=False, tied_by_default=True, mlp_ratio=4)
 GPT_POSITIONS = replace(GPT_LIKE, learned_positions=True)
 GATED_ATTENTION = Architecture(gated_attention=True)
 STATE_ONLY = Architecture(all_layers="state")
+ENCODER = Architecture(encodes=True)
+BERT_LIKE = replace(ENCODER, gated_mlp=False, tied_by_default=True, learned_positions=True)
 
 ARCHITECTURES: dict[str, Architecture] = {
     # Older decoders with a plain MLP.
@@ -73,7 +76,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         (
             *("aquila", "baichuan", "bailing_moe", "bailing_moe_v2", "chatglm", "decilm", "dots1", "exaone", "exaone3"),
             *("gigachat", "grok-1", "hunyuan_v1_dense", "internlm", "internlm2", "internlm3", "kimi_k2", "kimi_vl"),
-            *("mimo", "minicpm", "ministral", "nemotron-nas", "openpangu", "orion", "PanguEmbedded", "phi3small"),
+            *("mimo", "minicpm", "minimax_m1", "ministral", "nemotron-nas", "openpangu", "orion", "PanguEmbedded"),
+            "phi3small",
             *("sarvam_moe", "skywork", "solar", "step1", "step3_text", "step3_vl", "telechat", "telechat2", "xverse"),
             *("deepseek_vl_v2", "internvl_chat", "minicpmo", "minicpmv", "phi3_v", "phi4mm", "yi", "yuan"),
             *("deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32"),
@@ -99,11 +103,25 @@ ARCHITECTURES: dict[str, Architecture] = {
     "cohere2": Architecture(window_pattern=4),
     "olmo3": Architecture(window_pattern=4),
     "exaone4": Architecture(window_pattern=4),
+    # Encoders, which give vectors.
+    **dict.fromkeys(("bert", "camembert", "roberta", "xlm-roberta", "xlm-roberta-xl"), BERT_LIKE),
+    **dict.fromkeys(("modernbert", "nomic_bert", "new", "gte", "snowflake-gte", "embedding_gemma2_text"), ENCODER),
     # Other mixers.
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "afmoe", "muse_glimmer_text"), GATED_ATTENTION),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), GATED_ATTENTION),
+    **dict.fromkeys(("afmoe", "muse_glimmer_text", "hrm_text"), GATED_ATTENTION),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba"), STATE_ONLY),
     "falcon_h1": Architecture(all_layers="both"),
 }  # fmt: skip
 
 # Not built of layers that a table can tell: their files must be measured.
 UNCOUNTED = ("zamba", "zamba2", "jetmoe", "rwkv", "rwkv5", "rwkv6", "xlstm", "blt", "openelm")
+
+NO_HEAD = ("ForTextEncoding", "ForSequenceClassification", "ForTokenClassification", "RewardModel", "Model")
+"""Ends of the names of classes that give vectors or grades: they have no output head, and the engine builds none."""
+WITH_HEAD = ("ChatModel", "LMModel", "LMHeadModel", "OmniModel", "MossAudioModel", "UltravoxModel")
+"""Ends of names of classes that generate all the same."""
+
+
+def has_head(architecture: str) -> bool:
+    """Whether a class of this name has an output head."""
+    return architecture.endswith(WITH_HEAD) or not architecture.endswith(NO_HEAD)

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from windlass_sizing.errors import FactsError
-from windlass_sizing.model.architectures import ARCHITECTURES, UNCOUNTED, USUAL, Architecture
+from windlass_sizing.model.architectures import ARCHITECTURES, UNCOUNTED, USUAL, Architecture, has_head
 from windlass_sizing.model.dtypes import dtype_bytes
 from windlass_sizing.model.keys import SPELLINGS
 from windlass_sizing.model.layers import BOTH, DENSE, EXPERTS, STATE
@@ -92,6 +92,7 @@ class ModelFacts:
     lora_rank: int | None = None  # of each place
     lora_whole: int | None = None  # values of one rank row of a place, on every rank
     lora_split: int | None = None  # and shared by the ranks
+    lora_ignored: str | None = None  # tensors of adapters that the engine leaves alone
     kv_bits: float | None = None  # of a value of the KV cache, where the checkpoint asks for a format of its own
     unread: str | None = None  # keys of config.json that its class takes sizes from, and that nothing here reads
     drafts_by: str | None = None  # of a head: eagle, eagle3 or medusa; unknown; None: a complete model
@@ -182,7 +183,9 @@ def from_config(
 def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: str | None) -> ModelFacts:
     text = text_settings(config)
     row = ARCHITECTURES.get(text.model_type, USUAL)
+    architecture = str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type))
     shape = read_shape(text, row)
+    shape = shape if has_head(architecture) else replace(shape, tied=True)
     packing = packing_of(config, places(shape), text.model_type)
     method, bits = nominal(packing)
     dtype = stored_dtype or _stored_dtype(config, text)
@@ -191,7 +194,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         _must_be_counted(text, shape)
     params, how = _params(counted, weights_bytes, dtype, packing)
     facts = ModelFacts(
-        architecture=str(next(iter(config.get("architectures") or text.get("architectures") or []), text.model_type)),
+        architecture=architecture,
         model_type=text.model_type,
         params=params,
         params_how=how,
@@ -216,7 +219,7 @@ def _read(config: Mapping[str, Any], weights_bytes: int | None, stored_dtype: st
         brings_code=_brings_code(config),
         linear_params=sum(counted.roles[role] for role in LINEAR),
         counted_bytes=_counted_bytes(counted, shape, row, packing),
-        **_cache(text, shape),
+        **_cache(text, shape, row),
     )
     return replace(facts, unread=", ".join(unread(text)[:UNREAD_SHOWN]) or None)
 
@@ -295,9 +298,9 @@ def _params(
     return (counted.params, counted.how) if agrees else (round(stored), f"from the checkpoint's bytes {how}")
 
 
-def _cache(text: Settings, shape: Shape) -> dict[str, Any]:
+def _cache(text: Settings, shape: Shape, row: Architecture) -> dict[str, Any]:
     """What a context leaves on the cards; sizes of a kind of layer only where `head_dim` and KV heads do not tell."""
-    full, windowed = kv_keeping(shape)
+    full, windowed = kv_keeping(shape) if not row.encodes else (0, 0)
     states = sum(layer.mixer in (STATE, BOTH) for layer in shape.layers)
     found: dict[str, Any] = {
         "kv_layers": full,

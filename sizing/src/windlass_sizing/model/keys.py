@@ -58,7 +58,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "share_expert_dim",
     ),
     "num_shared_experts": ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"),
-    "dense_layers": ("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers"),
+    "dense_layers": ("first_k_dense_replace", "moe_layer_num_skipped", "num_dense_layers", "dense_mlp_idx"),
     "sliding_window": ("sliding_window", "attention_window_size", "sliding_window_size", "attention_chunk_size"),
 }
 

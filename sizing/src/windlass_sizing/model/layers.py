@@ -22,6 +22,7 @@ MIXERS = {
     "full_attention": FULL,
     "attention": FULL,
     "global": FULL,
+    "hybrid": FULL,
     "global_attention": FULL,
     "indexed_attention": FULL,
     "compressed_sparse_attention": FULL,
@@ -29,6 +30,7 @@ MIXERS = {
     "sliding_attention": WINDOW,
     "sliding_window_attention": WINDOW,
     "chunked_attention": WINDOW,
+    "hybrid_sliding": WINDOW,
     "local": WINDOW,
     "local_attention": WINDOW,
     "linear_attention": STATE,
@@ -37,7 +39,6 @@ MIXERS = {
     "recurrent": STATE,
     "conv": STATE,
     "lightning_attention": STATE,
-    "hybrid": BOTH,
     "moe": NONE,
     "mlp": NONE,
 }
@@ -109,6 +110,8 @@ def _compressed(settings: Settings, row: Architecture, count: int) -> list[str]:
 
 def _listed(settings: Settings, row: Architecture, count: int) -> list[str]:
     words = settings.items("layer_types") or settings.items("layers_block_type")
+    if row.all_layers:
+        return []
     return [_mixer(word) for word in words[:count]] if len(words) >= count else []
 
 
@@ -121,11 +124,14 @@ def _numbered(settings: Settings, row: Architecture, count: int) -> list[str]:
 
 
 def _indexed(settings: Settings, row: Architecture, count: int) -> list[str]:
-    """The attention layers by number; the others keep a state."""
+    """The layers of one kind by number; the others keep a state or, where these slide, see all."""
     for name in ("full_attn_idxs", "attn_layer_indices"):
         places = set(settings.items(name))
         if places:
             return [FULL if index in places else STATE for index in range(count)]
+    sliding = set(settings.items("local_layer_ids"))
+    if sliding:
+        return [WINDOW if index in sliding else FULL for index in range(count)]
     linear = settings.get("linear_attn_config")
     if isinstance(linear, dict) and linear.get("full_attn_layers"):
         numbers = set(linear["full_attn_layers"])

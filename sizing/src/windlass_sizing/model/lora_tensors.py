@@ -37,6 +37,16 @@ def problems(names: Iterable[str], architecture: str, offered: Collection[str] |
     return f"changes {module}, which the engine's {architecture} takes from no adapter; {MERGE_IT}", ""
 
 
+def ignored(names: Collection[str], modules: Iterable[str]) -> str:
+    """How many tensors the engine loads and then leaves alone, and of which modules; empty for none.
+
+    `modules`: beginnings of the names of those that the class adapts for nobody.
+    """
+    found = {name: module for name in names for module in modules if f".{module}." in f".{name}."}
+    parts = ", ".join(sorted(set(found.values())))
+    return f"{len(found)} of {len(names)} tensors ({parts})" if found else ""
+
+
 def _module(name: str) -> str:
     """The last part of a module's name, of a tensor that the engine takes."""
     end = next((end for end in MATRICES if name.endswith(end)), "")

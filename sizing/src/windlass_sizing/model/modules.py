@@ -91,6 +91,7 @@ BEFORE = re.compile(r"^(?:(?:model|language_model|text_model|backbone|transforme
 """Names of the parts around a decoder, in the paths that lists give."""
 PREFIXES = ("model.", "model.language_model.", "")
 """Before the names here, in those that an expression may speak of from their beginning."""
+BELOW = r"(?:\.|$)"
 EVERY = -1  # a pattern that names no layer means all of them
 ANYWHERE = frozenset({0})  # the layers of a role that has none
 OTHER_EXPERT = re.compile(r"\.experts\.[1-9]")  # the first expert stands for all
@@ -98,9 +99,13 @@ BY_LAYER_MAX = 4096  # searches by one expression: it is tried on every layer wh
 
 
 class Modules:
-    """The modules that a list of patterns names; ValueError for more than any published list has."""
+    """The modules that a list of patterns names; ValueError for more than any published list has.
 
-    def __init__(self, patterns: Iterable[str]) -> None:
+    A path names what lies below it too, but for `exact` ones.
+    """
+
+    def __init__(self, patterns: Iterable[str], *, exact: bool = False) -> None:
+        self._exact = exact
         self._layers: dict[str, set[int]] = defaultdict(set)
         for pattern in patterns:
             if not OTHER_EXPERT.search(pattern):
@@ -115,7 +120,7 @@ class Modules:
         for pattern, numbers in self._layers.items():
             if _numbers_layers(pattern):
                 found |= _by_layer(pattern, name, places)
-            elif _compiled(pattern)(name):
+            elif _compiled(pattern, self._exact)(name):
                 found |= numbers
             if EVERY in found:
                 return places
@@ -185,14 +190,14 @@ def _by_layer(pattern: str, name: str, places: frozenset[int]) -> set[int]:
 
 
 @lru_cache(PATTERNS_MAX)
-def _compiled(pattern: str) -> Matcher:
+def _compiled(pattern: str, exact: bool = False) -> Matcher:
     """Whether a pattern names a module's path; a broken or costly expression names none."""
     if pattern.startswith("re:"):
         return _expression(pattern[3:])
     first, *others = BEFORE.sub("", pattern).split("*")
     if others:
         return lambda name: _in_turn((first, *others), name)
-    whole = re.compile(rf"(?:^|\.){re.escape(first)}(?:\.|$)")
+    whole = re.compile(rf"(?:^|\.){re.escape(first)}{'$' if exact else BELOW}")
     return lambda name: whole.search(name) is not None
 
 

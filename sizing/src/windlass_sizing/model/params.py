@@ -62,16 +62,19 @@ class Shape:
     dense_beside_experts: bool = False
     compressed_layers: int = 0  # as many whole layers as compressed rows of the context amount to
     twin: bool = False  # every layer has two attentions and two MLPs around its experts
+    own_layers: int = 0  # layers with weights, where others run the same ones again; 0: all
+    unrouted: int = 0  # experts that a router knows and that have no weights
 
 
 def count_params(shape: Shape) -> Counter[str]:
     """All parameters of the decoder by role; tied tensors once."""
     table = shape.vocab * (shape.embedding_dim or shape.hidden)
     norms = (2 * len(shape.layers) + 1) * shape.hidden
+    repeats = len(shape.layers) / (shape.own_layers or len(shape.layers))
     found = Counter({EMBEDDING: table + shape.beside, HEAD: 0 if shape.tied else table, NORM: norms})
     for layer, times in Counter(shape.layers).items():
         for role, params in (_mixer(shape, layer) + _mlp(shape, layer)).items():
-            found[role] += params * times
+            found[role] += round(params * times / repeats)
         found[MLP] += shape.layer_extra * times
     return found
 
@@ -113,7 +116,7 @@ def _mlp(shape: Shape, layer: Layer) -> Counter[str]:
             EXPERT: _matrices(shape, shape.expert_width, shape.expert_hidden),
             LATENT: 2 * shape.hidden * shape.expert_hidden,
             SHARED: _matrices(shape, shape.shared_width),
-            ROUTER: shape.hidden * shape.experts,
+            ROUTER: shape.hidden * (shape.experts + shape.unrouted),
         }
     )
 

@@ -99,8 +99,9 @@ def _packed(
 ) -> dict[str, tuple[tuple[float, float], ...]]:
     """Of every role that is packed, the share of each format and its bits with scales."""
     every = formats.read(method, settings)
-    modules = [None if one.modules is None else Modules(one.modules) for one in every]
-    found = shares(Modules(_left_out(settings, every)), modules, places, model_type)
+    exact = method == "compressed-tensors"
+    modules = [None if one.modules is None else Modules(one.modules, exact=exact) for one in every]
+    found = shares(Modules(_left_out(settings, every), exact=exact), modules, places, model_type)
     packed = {role: _of(found[role], every) for role in _packs(method)}
     # A class of modules is never the head's: checkpoints pack it where they name it.
     packed[HEAD] = _of(

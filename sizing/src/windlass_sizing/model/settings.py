@@ -100,7 +100,7 @@ def unread(text: Settings) -> tuple[str, ...]:
     read = text.given.read if isinstance(text.given, Watched) else set(text.given)
     known = read | {name for names in SPELLINGS.values() for name in names}
     keys = size_keys().get(text.model_type, frozenset())
-    return tuple(sorted(key for key, value in text.given.items() if key in keys - known and is_number(value)))
+    return tuple(sorted(key for key, value in text.given.items() if key in keys - known and is_number(value) and value))
 
 
 def is_number(value: object) -> bool:

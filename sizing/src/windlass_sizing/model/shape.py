@@ -52,6 +52,8 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
         dense_beside_experts=row.dense_beside_experts,
         compressed_layers=math.ceil(sum(1 / ratio for ratio in compression_ratios(settings) if ratio)),
         twin=row.twin,
+        own_layers=2 * (settings.number("num_layers_per_stack") or 0),
+        unrouted=settings.number("zero_expert_num") or 0,
     )
 
 
@@ -168,17 +170,24 @@ def _tied(settings: Settings, row: Architecture) -> bool:
 
 
 def _layer_extra(settings: Settings, hidden: int) -> int:
-    """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3)."""
+    """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3).
+
+    And relative positions (Inkling).
+    """
     streams = settings.number("hc_mult") or 0
     residuals = 4 * hidden if settings.number("attn_res_block_size") else 0
-    return residuals + 2 * hidden * (
-        (settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams
+    relative = hidden * (settings.number("num_attention_heads") or 0) * (settings.number("d_rel") or 0)
+    return (
+        residuals
+        + relative
+        + 2 * hidden * ((settings.number("hidden_size_per_layer_input") or 0) + (2 + streams) * streams * streams)
     )
 
 
 def _beside(settings: Settings, row: Architecture, hidden: int) -> int:
     positions = (settings.get("n_positions", "max_position_embeddings") or 0) * hidden if row.learned_positions else 0
+    types = (settings.number("type_vocab_size") or 0) * hidden
     narrow = settings.number("hidden_size_per_layer_input") or 0
-    rows = settings.number("vocab_size_per_layer_input") or settings.number("vocab_size") or 0
+    rows = settings.number("vocab_size_per_layer_input") or 0
     layers = settings.number("num_hidden_layers") or 0
-    return (positions if is_number(positions) else 0) + layers * narrow * (rows + hidden)
+    return (positions if is_number(positions) else 0) + types + layers * narrow * (rows + hidden)

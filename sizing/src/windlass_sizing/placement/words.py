@@ -85,6 +85,7 @@ def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:
         noun, places = _count(facts.adapters, "LoRA adapter"), _count(facts.lora_slots, "place")
         room = f"{adapters_gib(facts, serving):.3f} GiB a GPU"
         found.append(f"of that {room} for {noun}: {places} of rank {facts.lora_rank}")
+        found += ignored(facts.lora_ignored)
     elif facts.adapters:
         found.append("the adapter is merged into the weights at the start")
     if facts.draft:
@@ -94,6 +95,12 @@ def beside(facts: ModelFacts, serving: Serving) -> tuple[str, ...]:
         )
         found.append(f"of that {draft_gib(facts, serving):.2f} GiB a GPU for {whose} weights ({size})")
     return tuple(found)
+
+
+def ignored(tensors: str | None) -> tuple[str, ...]:
+    """A warning of what an adapter changes for nothing; the plan and the server say it alike."""
+    ways = "they change nothing, unless the class takes --enable-tower-connector-lora"
+    return (f"{WARNING}the engine ignores {tensors}: {ways}",) if tensors else ()
 
 
 def _count(number: int, noun: str) -> str:

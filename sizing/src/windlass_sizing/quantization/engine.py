@@ -54,6 +54,7 @@ class Engine:
     adapter_embeddings: dict[
         str, tuple[str, ...]
     ]  # embedding and head that a class, or its language model's, offers to adapters
+    adapter_ignored: dict[str, tuple[str, ...]]  # beginnings of names of modules whose adapters a class ignores
     cards: dict[str, tuple[Code, ...]]  # of each image's family: the needed libraries
 
     def serves(self, architecture: str) -> bool:
@@ -100,6 +101,7 @@ def read(text: str) -> Engine:
         tuple(found["suffixes"]),
         found["gone"],
         {name: tuple(modules) for name, modules in found["adapter_embeddings"].items()},
+        {name: tuple(modules) for name, modules in found["adapter_ignored"].items()},
         {family: _cards(wheels) for family, wheels in found["cards"].items()},
     )
 
