@@ -34,11 +34,6 @@ def test_the_scheduler_plans_by_draft_budgets(engine):
     assert engine.result("/repo/tests/engine/lookahead/plan_exactly.py")["wrong"] == []
 
 
-def test_the_ablation_switches_rules_in_a_worker(engine):
-    """Its requests run on a simulated device; on a GPU the same worker serves an engine."""
-    assert engine.result("/repo/tests/engine/lookahead/switch_exactly.py")["wrong"] == []
-
-
 def test_the_first_steps_are_the_engines_own_as_they_are_served(engine):
     """All of the requests, two, one, and some sizes for top-p.
 

@@ -2,7 +2,7 @@
 
 Its numbers, their units and their origins are in `core/policy_config.h`; docs/explanation/speculation.md tells the
 rules.
-`RULES` names each rule and the numbers that switch it off, for benchmarks and tests; a server runs all of them.
+`RULES` names each rule and the numbers that switch it off, for tests; a server runs all of them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ class Rule:
     meaning: str
     off: Config
     """The numbers with which it changes no decision."""
-    ran_on_card: bool = True
-    """Whether a run on a GPU has had it; `benchmarks/lookahead/ablation.py` measures what each is worth."""
 
 
 RULES = (
