@@ -65,6 +65,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("tests/attack/guard/*", "attack engine apiserver"),
     ("tests/attack/*", "attack apiserver"),
     ("tests/browser/*", "attack engine"),
+    ("tests/card/*", ""),
     ("tests/apiserver/*", "attack kind apiserver"),
     ("tests/faults/*", "kind apiserver"),
     ("tests/engine/*", "engine"),
