@@ -124,7 +124,6 @@ def test_the_keeper_is_the_only_start_of_an_engine():
         "lookahead/arms.py": "keeper.keep(",
         "lookahead/crew.py": "keeper.keep(",
         "prefix_offload/engines.py": "keeper.keep(",
-        "sequence_parallel/wire.py": "keeper.keep(",
     }
     by_signal = dict.fromkeys(("images_on_card/servers.py", "processes/killed.py"), "preexec_fn=keeper.end_with_parent")
     assert starts == {*kept, *by_signal}
