@@ -134,7 +134,7 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@$(CARD) tests/card/placing.py
 	@$(CARD) tests/card/waiting.py
 	@$(CARD) benchmarks/processes/endings.py $(CARD_OUT)/endings
-	@benchmarks/quantization/on_card/check.sh $(CARD_OUT) $(SMOOTHQUANT)
+	@tests/card/check.sh $(CARD_OUT) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
 test-docs: docs ## the site in headless Chromium: the copy button, the search, the tables of fields, the front page
@@ -259,14 +259,14 @@ bench-sizing: sync ## parameters and bytes of real models against the formula: C
 size-keys: ## write which keys of each model's class its size depends on, from transformers and the engine: ENGINE=python with both
 	@nice $(or $(ENGINE),$(BIN)/python) sizing/bench/size_keys.py
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
-	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
+	@nice $(or $(ENGINE),$(BIN)/python) tests/engine/identity/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
 	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/processes/run_hang_load.py
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
 	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/api/run_load.py
 
 ##@ Measure where python3 has vLLM and sees an NVIDIA GPU: OUT=folder MORE=flags of the program
-CARD_BENCHES := bench-api-processes bench-cells bench-client bench-drafts bench-endings bench-engines bench-first-requests bench-headline bench-host-drafts bench-images bench-kernels bench-precision bench-predictions bench-prefix-offload bench-prompts bench-rules bench-sequence-parallel bench-serving bench-speculation bench-tool-calls identity-card
+CARD_BENCHES := bench-api-processes bench-cells bench-client bench-drafts bench-endings bench-engines bench-first-requests bench-headline bench-host-drafts bench-images bench-kernels bench-precision bench-predictions bench-prefix-offload bench-prompts bench-sequence-parallel bench-serving bench-speculation bench-tool-calls identity-card identity-rules
 .PHONY: $(CARD_BENCHES)
 $(CARD_BENCHES): | $(CARD_OUT)/work
 $(CARD_OUT)/work:
@@ -294,8 +294,8 @@ bench-first-requests: ## the first 20 requests of a server beside later ones, wi
 	@$(CARD) benchmarks/lookahead/first_requests.py --work $(CARD_OUT)/work --out $(CARD_OUT)/first_requests.json $(MORE)
 bench-host-drafts: ## a draft model on the host's cores, by acceptance
 	@export PYTHONPATH=$$(python3 benchmarks/quantization/beside.py $(abspath $(CARD_OUT)/work)):$(CURDIR)/benchmarks/lookahead$${PYTHONPATH:+:$$PYTHONPATH} HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0; $(CARD) benchmarks/lookahead/host_drafts_on_device.py $(CARD_OUT)/host_drafts.jsonl $(MORE)
-bench-rules: ## outputs under rules of sampling, with each drafter and without
-	@$(CARD) benchmarks/lookahead/rules.py models/demo --json $(CARD_OUT)/rules.json $(MORE)
+identity-rules: ## outputs under rules of sampling, with each drafter and without
+	@$(CARD) tests/engine/identity/rules.py models/demo --json $(CARD_OUT)/rules.json $(MORE)
 bench-speculation: ## tokens a second of every method that drafts
 	@benchmarks/speculation_methods/on_card.sh $(CARD_OUT)/speculation $(MORE)
 bench-engines: ## ms a token and a prompt of whole engines, stock vLLM beside our methods
