@@ -11,6 +11,9 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
+# A Python that has vLLM and sees an NVIDIA GPU, and the folder of its findings.
+CARD := PYTHONPATH=$(CURDIR)/server/src:$(CURDIR)/base/src:$(CURDIR)/sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3
+CARD_OUT = $(or $(OUT),.cache/gpu)
 # ISA=avx2 with a test target: as on a processor that has AVX2 and no AVX-512. The testbed takes the serving image with
 # this limit, and the draft decoder and numpy of the other tests get it from these variables.
 ifdef ISA
@@ -126,14 +129,14 @@ test-autoscale: sync ## KEDA takes a service from one replica to three and back 
 test-usage: sync ## `kubectl windlass usage` on the cluster: two replicas, two keys, a container killed with -9: 4 min
 	@$(BED) during $(BIN)/pytest -q -s --timeout 1200 -p no:randomly tests/kind/run_usage.py
 test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against float64, against sorting and with a late host, every method ends by SIGTERM and answers on a real checkpoint; OUT=folder SMOOTHQUANT=its file
-	@mkdir -p $(or $(OUT),.cache/gpu)
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(or $(OUT),.cache/gpu)/kernels.json
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/fp8_exactly.py
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/quantization/packed_exactly.py
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/placing.py
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/lookahead/waiting.py
-	@PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/processes/endings.py $(or $(OUT),.cache/gpu)/endings
-	@benchmarks/quantization/on_card/check.sh $(or $(OUT),.cache/gpu) $(SMOOTHQUANT)
+	@mkdir -p $(CARD_OUT)
+	@$(CARD) benchmarks/quantization/kernels.py --weights 4 8 fp8 fp8_bf16 --minutes 3 --shapes qkv o down --m 1 10 64 512 2048 --out $(CARD_OUT)/kernels.json
+	@$(CARD) tests/card/fp8_exactly.py
+	@$(CARD) tests/card/packed_exactly.py
+	@$(CARD) tests/card/placing.py
+	@$(CARD) tests/card/waiting.py
+	@$(CARD) benchmarks/processes/endings.py $(CARD_OUT)/endings
+	@tests/card/check.sh $(CARD_OUT) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
 	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
 test-gpu-grammars: ## the same place: every order of requests that take different grammar engines, behind fresh starts
@@ -231,13 +234,13 @@ audit: sync ## look every locked Python package up in the advisory database; nee
 	@for lock in requirements.lock images/*.lock images/*/*.lock; do echo "▸ $$lock"; $(BIN)/uv run --quiet --no-project --with pip-audit==2.10.1 pip-audit --strict --disable-pip --vulnerability-service osv -r $$lock || exit 1; done
 
 ##@ Measure
-.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-tool-calls bench-license bench-replay bench-lookahead bench-sizing size-keys identity hang-load load-clients scale
+.PHONY: bench-cpu scale-console bench-cli bench-front bench-limits bench-preread bench-demo bench-host-draft bench-license bench-replay bench-lookahead bench-sizing size-keys identity hang-load load-clients scale
 bench-cli: sync ## how fast the command line answers
 	@$(BIN)/python server/bench/cli.py
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
-bench-front: sync ## processor time of the API's process: the guard alone, then vLLM's server without it and with it; TURNS=4 BEFORE=a checkout's server/src below the repository MORE=flags of run.py
-	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
+bench-front: sync ## processor time of the API's process: the guard and the owner of several processes alone, then vLLM's server without the guard and with it; TURNS=4 BEFORE=a checkout's server/src below the repository MORE=flags of run.py
+	@for part in guard owner; do PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/$${part}_alone.py || exit 1; done
 	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
@@ -245,14 +248,14 @@ bench-cpu: sync ## processor time of vLLM on a CPU, of a token and of a prompt's
 	@for dtype in float32 bfloat16; do $(BED) python /repo/benchmarks/instruction_sets/engine.py $$dtype || exit 1; done
 bench-demo: sync ## the demo model's whole evaluation, and transformers against vLLM on 50 prompts
 	@$(BED) python /repo/models/demo/evaluate.py --work /work && $(BED) python /repo/models/demo/evaluate.py --work /work --equality 50
-bench-tool-calls: ## where python3 has vLLM and sees an NVIDIA GPU: tokens a second of forced tool calls, bound, free, and without a grammar; OUT=folder
-	@mkdir -p $(or $(OUT),.cache/gpu) && PYTHONPATH=server/src:base/src:sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3 benchmarks/tool_calls/cost.py $(or $(OUT),.cache/gpu)/tool_calls.jsonl --work $(or $(OUT),.cache/gpu)/tool_calls
 bench-license: sync ## the license server under 2,000 pods, durability on
 	@$(BIN)/python license_server/bench/load.py
 bench-replay: sync ## the replay table; ENGINE=python with vLLM and arctic-inference, TRACES=directory of more traces
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/replay.py $(if $(TRACES),--traces $(TRACES))
 bench-lookahead: sync ## microseconds and memory of the native core at five million entries
 	@$(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/micro.py
+bench-host-draft: sync ## milliseconds of a draft model on this host's cores: MORE=flags of host_draft.py
+	@$(BIN)/python benchmarks/lookahead/host_draft.py $(MORE)
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
 scale-console: sync ## the console before N=1000 LLMServices of the real operator: first list, memory, updates a second to one and twenty watchers
@@ -262,8 +265,60 @@ bench-sizing: sync ## parameters and bytes of real models against the formula: C
 size-keys: ## write which keys of each model's class its size depends on, from transformers and the engine: ENGINE=python with both
 	@nice $(or $(ENGINE),$(BIN)/python) sizing/bench/size_keys.py
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
-	@nice $(or $(ENGINE),$(BIN)/python) benchmarks/lookahead/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
+	@nice $(or $(ENGINE),$(BIN)/python) tests/engine/identity/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
 	@MINUTES=$(or $(MINUTES),30) $(BIN)/pytest -q -s --timeout 7200 -p no:randomly tests/engine/processes/run_hang_load.py
 load-clients: sync ## 500 clients at real vLLM, slow readers and leavers among them
 	@$(BIN)/pytest -q -s --timeout 2400 -p no:randomly tests/engine/api/run_load.py
+
+##@ Measure where python3 has vLLM and sees an NVIDIA GPU: OUT=folder MORE=flags of the program
+CARD_BENCHES := bench-api-processes bench-cells bench-client bench-drafts bench-endings bench-engines bench-first-requests bench-headline bench-host-drafts bench-images bench-kernels bench-precision bench-predictions bench-prefix-offload bench-prompts bench-sequence-parallel bench-serving bench-speculation bench-tool-calls identity-card identity-rules
+.PHONY: $(CARD_BENCHES)
+$(CARD_BENCHES): | $(CARD_OUT)/work
+$(CARD_OUT)/work:
+	@mkdir -p $@
+bench-api-processes: ## requests a second of one API process and four, stock and ours
+	@$(CARD) benchmarks/front/several.py --work $(CARD_OUT)/work $(MORE)
+bench-client: ## what the load generator adds, against a server without a model
+	@$(CARD) benchmarks/client/overhead.py $(CARD_OUT)/client.json --tokenizer models/demo --plain $(MORE)
+bench-endings: ## seconds until servers end by SIGTERM, and what is left of them after their benchmark was killed
+	@$(CARD) benchmarks/processes/endings.py $(CARD_OUT)/endings && $(CARD) benchmarks/processes/killed.py $(CARD_OUT)/work $(MORE)
+bench-headline: ## ten clients, every method, with and without lookahead: MODEL=folder TALKS=ShareGPT's format
+	@benchmarks/headline/run.sh $(MODEL) $(TALKS) $(CARD_OUT)/headline
+bench-images: ## what the GPU image holds, as root: PART=features, presets, planned or groups LAYER=folder
+	@benchmarks/images_on_card/card.sh $(or $(PART),features) $(CARD_OUT) $(MORE) && python3 benchmarks/images_on_card/tables.py $(CARD_OUT)/$(or $(PART),features).json
+bench-cells: ## is lookahead ever slower: CELLS=file; with ALPACA_EVAL, WMT, TAU_BENCH=clones it is made
+	@$(if $(ALPACA_EVAL),$(CARD) benchmarks/lookahead/prepare_cells.py $(CELLS) --alpaca-eval $(ALPACA_EVAL) --wmt $(WMT) --tau-bench $(TAU_BENCH))
+	@$(CARD) benchmarks/lookahead/cells.py $(CELLS) $(CARD_OUT)/cells.json $(MORE)
+bench-drafts: $(CARD_OUT)/workloads.json.gz ## ms a token with and without lookahead: TRACES=folder
+	@$(CARD) benchmarks/lookahead/on_device.py $< $(CARD_OUT)/drafts.json $(MORE)
+identity-card: $(CARD_OUT)/workloads.json.gz ## the same tokens with lookahead and without: TRACES=folder
+	@$(CARD) benchmarks/lookahead/device_identity.py models/demo $< $(CARD_OUT)/identity.json
+$(CARD_OUT)/workloads.json.gz: | $(CARD_OUT)/work
+	@$(CARD) benchmarks/lookahead/prepare_device.py $@ --traces $(or $(TRACES),benchmarks/lookahead/traces)
+bench-first-requests: ## the first 20 requests of a server beside later ones, with lookahead and without
+	@$(CARD) benchmarks/lookahead/first_requests.py --work $(CARD_OUT)/work --out $(CARD_OUT)/first_requests.json $(MORE)
+bench-host-drafts: ## a draft model on the host's cores, by acceptance
+	@export PYTHONPATH=$$(python3 benchmarks/quantization/beside.py $(abspath $(CARD_OUT)/work)):$(CURDIR)/benchmarks/lookahead$${PYTHONPATH:+:$$PYTHONPATH} HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0; $(CARD) benchmarks/lookahead/host_drafts_on_device.py $(CARD_OUT)/host_drafts.jsonl $(MORE)
+identity-rules: ## outputs under rules of sampling, with each drafter and without
+	@$(CARD) tests/engine/identity/rules.py models/demo --json $(CARD_OUT)/rules.json $(MORE)
+bench-speculation: ## tokens a second of every method that drafts
+	@benchmarks/speculation_methods/on_card.sh $(CARD_OUT)/speculation $(MORE)
+bench-engines: ## ms a token and a prompt of whole engines, stock vLLM beside our methods
+	@$(CARD) benchmarks/quantization/end_to_end.py --work $(CARD_OUT)/work --out $(CARD_OUT)/engines.json $(MORE)
+bench-prompts: ## ms of prompts by method and by the largest graph, engines in turns
+	@$(CARD) benchmarks/quantization/prompts.py --work $(CARD_OUT)/work --out $(CARD_OUT)/prompts.json $(MORE)
+bench-serving: ## ten clients over HTTP, one server a method
+	@$(CARD) benchmarks/quantization/serving.py --work $(CARD_OUT)/work --out $(CARD_OUT)/serving.json $(MORE)
+bench-kernels: ## every tile of the kernels, and the fastest set for this card
+	@$(CARD) benchmarks/quantization/kernels.py --sweep --out $(CARD_OUT)/sweep.json $(MORE) && $(CARD) benchmarks/quantization/rates.py $(CARD_OUT)/sweep.json
+bench-precision: ## perplexity and agreement of each method on the demo model, without a GPU: DATA=held_out.jsonl
+	@$(CARD) benchmarks/quantization/precision.py models/demo --data $(or $(DATA),.cache/demo-model/held_out.jsonl) --out $(CARD_OUT)/precision.json $(MORE)
+bench-predictions: ## the points that the plan predicts from, then how far the fit is from those of this repository
+	@benchmarks/predictions/run.sh $(CARD_OUT)/predictions.jsonl $(MORE) && PYTHONPATH=sizing/src python3 benchmarks/predictions/fit.py --table $(CARD_OUT)/predictions.md
+bench-prefix-offload: ## first tokens from prefixes in host memory: PART=speed, checks or tensor-parallel TALKS, DOCUMENTS=traces SECONDS=480
+	@benchmarks/prefix_offload/run.sh $(or $(PART),speed) $(or $(SECONDS),480) $(CARD_OUT)/prefix_offload $(TALKS) $(DOCUMENTS)
+bench-sequence-parallel: ## prompts split over two GPUs: PART=probe, identity or prefill
+	@benchmarks/sequence_parallel/on_card.sh $(or $(PART),prefill) $(CARD_OUT)/sequence_parallel $(MORE)
+bench-tool-calls: ## tokens a second of forced tool calls, bound, free, and without a grammar
+	@$(CARD) benchmarks/tool_calls/cost.py $(CARD_OUT)/tool_calls.jsonl --work $(CARD_OUT)/tool_calls

@@ -31,7 +31,7 @@ def memory(rows: list[Row]) -> list[str]:
     ]
     for row in rows:
         plan, engine = row.get("planned_gib"), row.get("engine") or {}
-        if plan:
+        if plan and "cache" in plan:
             pairs = [(plan["weights"], engine.get("weightsGiB")), (plan["cache"], engine.get("kvGiB"))]
             cells = [cell for pair in pairs for cell in _cells(*pair)]
             starts = [str(row.get("ready_s", "–")), str(row.get("second_ready_s") or "–")]
@@ -52,7 +52,7 @@ def main() -> None:
         rows: list[Row] = document["rows"]
         print(f"### {Path(name).stem}, {document['card']}\n")
         print("\n".join(asks_table(rows)), end="\n\n")
-        if any(row.get("planned_gib") for row in rows):
+        if any("cache" in (row.get("planned_gib") or {}) for row in rows):
             print("\n".join(memory(rows)), end="\n\n")
 
 

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rule_switch import RuleSwitch
-from windlass.lookahead.step_costs import judging_ms
-from windlass.lookahead.verification import Verification
 from windlass.lookahead.vllm_gpu import DeviceWorker
-from windlass_lookahead.policy import Config, config
-from windlass_lookahead.round_trip import RoundTrip
 
 AFTER = "LOOKAHEAD_AFTER"
 """A file to wait for before kernels are timed: costs that were timed beside another engine's start mean nothing."""
@@ -63,29 +58,9 @@ class BenchWorker(DeviceWorker):  # type: ignore[misc]  # the engine has no type
         drafter = self.model_runner.lookahead._drafter
         return asdict(drafter.trip.counts()) | asdict(self._cache().metrics())
 
-    def without(self, rules: list[str], copy: int = 0) -> None:
-        """Run with these rules of the speculation policy off; each set of rules keeps what its policy has learned.
-
-        To be called while no request runs. Each `copy` of the same rules has a policy of its own.
-        """
-        drafter, numbers = self.model_runner.lookahead._drafter, config(rules)
-        drafter.rest()
-        if not hasattr(self, "_switch"):
-            self._switch = RuleSwitch(drafter.trip, self._round_trip)
-        drafter.trip = self._switch.to(rules, copy)
-        manager = self.model_runner.adaptive_verification
-        if isinstance(manager, Verification):
-            manager._trip = drafter.trip
-            manager._judging_ms = judging_ms(manager.req_states.vocab_size, manager._most_logits, numbers)
-
     def card(self) -> str:
         """The name of the GPU."""
         return str(torch.cuda.get_device_name(self.device))
-
-    def _round_trip(self, numbers: Config) -> RoundTrip:
-        drafter = self.model_runner.lookahead._drafter
-        rows, most = drafter._drafts.tokens.shape
-        return RoundTrip(drafter._drafting.cache, drafter._places, rows, most, most + 1, policy=numbers)
 
     def _cache(self) -> Any:  # noqa: ANN401
         return self.model_runner.lookahead._drafter._drafting.cache

@@ -1,7 +1,6 @@
 """On a GPU: ms a token with and without lookahead, every workload at 1, 10 and 64 requests at a time.
 
     python on_device.py WORKLOADS.json.gz OUT.json [--seconds 430] [--tokens 6] [--only "chat,agent"] [--batches 10,64]
-                        [--without "planning-price,batch-mean"]
 
 A model of the shape of Qwen2-7B with dummy weights, in fp8, follows the recorded text (`forced`), so every step costs
 what it costs and drafts are accepted as the text has it. Two engines stand beside one another and are timed in pairs.
@@ -180,7 +179,6 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=6)
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
     parser.add_argument("--batches", type=lambda text: [int(one) for one in text.split(",")], default=BATCHES)
-    parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rules of the policy, off")
     arguments = parser.parse_args()
     until = time.monotonic() + arguments.seconds
     found = workloads(arguments.workloads)
@@ -191,7 +189,6 @@ def main() -> None:
     for arm in arms:  # what compiles at its first use
         if arm.name != "none":
             arm.ask("call", "base", "warm-up", [])
-            arm.ask("call", "without", arguments.without)
         for batch in arguments.batches:
             arm.ask("run", found["gsm8k"][1][:batch], 24, True)
     asked = {name: found[name] for name in arguments.only or found}

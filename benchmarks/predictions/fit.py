@@ -36,7 +36,7 @@ SERVERS = HERE.parent / "quantization/results/2026-11-23-h200-serving-second.jso
 FITTED = ("qwen2-7b", "qwen2.5-1.5b")
 """A small and a middle one; every other shape that was measured is held out."""
 CARDS = ("H200",)
-"""Cards of the table. The H100's rows are held out: `carried.py` compares with them, and their own fit misses more."""
+"""Cards of the table. The H100's rows are held out: the H200's fit predicts them nearer than their own does."""
 SHAPES: dict[str, dict[str, Any]] = json.loads((HERE / "shapes.json").read_text())
 START = CardSpeed(3600.0, 25.0, 0.2, 600.0, 250.0, 5.0)
 START_VALUES = tuple(asdict(START).values())

@@ -50,13 +50,6 @@ std::vector<Draft> Cache::propose(const std::vector<std::string>& ids, const std
   return drafts;
 }
 
-Candidates Cache::candidates(const std::string& id, const std::vector<Token>& path) {
-  check(path);
-  const std::lock_guard lock(mutex_);
-  Request& request = find(id);
-  return Drafter(options_, sources(request), mixer_, calibration_, 0).candidates(request, path);
-}
-
 void Cache::each(std::size_t rows, double& row_us, const std::function<void(std::size_t)>& work) {
   if (is_hurried_ && options_.num_threads > 1 && rows >= kRowsForThreads) {
     if (threads_ == nullptr) threads_ = std::make_unique<Threads>(options_.num_threads);

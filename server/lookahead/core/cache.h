@@ -28,9 +28,6 @@ class Cache {
   void begin(const std::string& id, const std::vector<Token>& prompt);
   // Drafts for a batch; row i has at most `most[i]` tokens. Throws std::out_of_range for an id that never began.
   std::vector<Draft> propose(const std::vector<std::string>& ids, const std::vector<int>& most, float min_gain);
-  // What may follow a request's text and `path`. It is for measurements of drafts with several branches: nothing is
-  // drafted, counted or learned.
-  Candidates candidates(const std::string& id, const std::vector<Token>& path);
   // The tokens that the engine emitted for each row: accepted drafts and the one after them. `verified` says how many
   // drafted tokens of each row were looked at; empty: all of them. What was not looked at counts as not drafted.
   void accept(const std::vector<std::string>& ids, const std::vector<std::vector<Token>>& tokens,

@@ -40,27 +40,6 @@ class Drafter {
     if (options_.mode == Mode::kRaw || (options_.mode == Mode::kBoth && best.tokens.empty())) raw(request, most);
   }
 
-  // What may follow the text and `path`; the request stays as it is.
-  Candidates candidates(Request& request, const std::vector<Token>& path) {
-    const std::size_t length = request.text.size();
-    Track track = request.track;
-    predictor_.look(request.text, track, view_);
-    for (const Token token : path) {
-      predictor_.advance(request.text, track, token);
-      request.text.push_back(token);
-      predictor_.look(request.text, track, view_);
-    }
-    Candidates found;
-    const auto depth = static_cast<int>(path.size());
-    for (int i = 0; i < view_.size; ++i) found.weighed.emplace_back(view_.candidates[i].token, price(view_, i, depth));
-    for (const Candidate& other : predictor_.others(request.text, track, view_)) {
-      const float p = mixer_.probability(other.evidence, view_.set);
-      found.others.emplace_back(other.token, calibration_.right(p, depth));
-    }
-    request.text.resize(length);
-    return found;
-  }
-
  private:
   struct Choice {
     int index = -1;

@@ -250,15 +250,6 @@ NB_MODULE(_core, module) {
              cache.begin(id, tokens);
            })
       .def("propose", &propose)
-      .def("candidates",
-           [](Cache& cache, const std::string& id, const std::vector<Token>& path) {
-             windlass::Candidates found;
-             {
-               const nb::gil_scoped_release free;
-               found = cache.candidates(id, path);
-             }
-             return std::make_pair(std::move(found.weighed), std::move(found.others));
-           })
       .def("accept", &accept, nb::arg("ids"), nb::arg("rows"), nb::arg("verified") = std::vector<int>())
       .def("finish", &Cache::finish, nb::call_guard<nb::gil_scoped_release>())
       .def("teach",

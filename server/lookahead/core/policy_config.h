@@ -51,7 +51,7 @@ struct PolicyConfig {
   int unworthy_steps = 3;
 
   // -- How many drafts a step verifies. --
-  // rows up to which the batch's mean counts, and rows that this mean looks back; budgets.py: the mean gains nothing
+  // rows up to which the batch's mean counts, and rows that this mean looks back; recorded text: the mean gains nothing
   // in larger batches
   int mean_rows_max = 16;
   // times the rate without drafts, from which on plain steps need not be seen first; guess

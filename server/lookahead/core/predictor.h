@@ -57,27 +57,6 @@ class Predictor {
     collect(text, track, view);
   }
 
-  // The tokens beside those of the last look's view that followed one of its contexts.
-  std::vector<Candidate> others(const std::vector<Token>& text, const Track& track, const View& view) const {
-    std::vector<Candidate> found;
-    const auto is_known = [&](Token token) {
-      const auto is_it = [token](const Candidate& one) { return one.token == token; };
-      return std::any_of(view.candidates.begin(), view.candidates.begin() + view.size, is_it) ||
-             std::any_of(found.begin(), found.end(), is_it);
-    };
-    for (const Ladder* ladder : {&own_, &shared_}) {
-      for (int rank = 0; rank < ladder->ranks; ++rank) {
-        const Cell& cell = ladder->cell(rank);
-        for (int i = 0; i < cell.size; ++i) {
-          if (!is_known(cell.items[i].token)) found.push_back({cell.items[i].token, Evidence()});
-        }
-      }
-    }
-    const Pointed pointed = pointed_at(text, track);
-    for (Candidate& candidate : found) weigh(candidate, pointed);
-    return found;
-  }
-
   // The text grew by `token`: matches go on or break.
   void advance(const std::vector<Token>& text, Track& track, Token token) const {
     if (track.aligned.next != kNowhere) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "options.h"
@@ -15,13 +14,6 @@ namespace windlass {
 struct Draft {
   std::vector<Token> tokens;
   std::vector<float> probabilities;  // that this token and all before it are accepted
-};
-
-// The tokens that may come next, each with the probability that it does: those that a draft is made of, and all others
-// that the cache has seen there.
-struct Candidates {
-  std::vector<std::pair<Token, float>> weighed;
-  std::vector<std::pair<Token, float>> others;
 };
 
 struct Counts {

@@ -111,7 +111,6 @@ void round(Source& source, const std::string& file) {
           std::vector<std::vector<Token>> rows;
           std::erase_if(ids, [&](const std::string& id) { return !cache.knows(id) && source.below(8) != 0; });
           for (std::size_t i = 0; i < ids.size(); ++i) most.push_back(static_cast<int>(source.below(24)) - 2);
-          if (!ids.empty() && source.below(4) == 0) cache.candidates(ids[0], text(source, options, 8));
           const auto drafts = cache.propose(ids, most, source.below(3) == 0 ? 0.0F : -1.0F);
           check(drafts, most, options);
           for (const auto& draft : drafts) {

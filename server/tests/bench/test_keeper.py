@@ -114,19 +114,21 @@ def test_a_benchmark_that_has_ended_already_starts_nothing_that_stays():
 
 def test_the_keeper_is_the_only_start_of_an_engine():
     """No benchmark starts a process past it; what has no keeper between gets SIGTERM when its parent is killed."""
-    root = KEEPER.parents[1]
+    root = KEEPER.parents[2]
     starts = {
         str(path.relative_to(root))
-        for path in root.rglob("*.py")
+        for folder in ("benchmarks", "tests/engine/identity", "tests/card")
+        for path in (root / folder).rglob("*.py")
         if any(word in path.read_text() for word in ("subprocess.Popen(", "context.Process(")) and path != KEEPER
     }
     kept = {
-        "lookahead/arms.py": "keeper.keep(",
-        "lookahead/crew.py": "keeper.keep(",
-        "prefix_offload/engines.py": "keeper.keep(",
-        "sequence_parallel/wire.py": "keeper.keep(",
+        "benchmarks/lookahead/arms.py": "keeper.keep(",
+        "tests/engine/identity/crew.py": "keeper.keep(",
+        "benchmarks/prefix_offload/engines.py": "keeper.keep(",
     }
-    by_signal = dict.fromkeys(("images_on_card/servers.py", "processes/killed.py"), "preexec_fn=keeper.end_with_parent")
+    by_signal = dict.fromkeys(
+        ("benchmarks/images_on_card/servers.py", "benchmarks/processes/killed.py"), "preexec_fn=keeper.end_with_parent"
+    )
     assert starts == {*kept, *by_signal}
     for name, how in (kept | by_signal).items():
         assert how in (root / name).read_text()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from windlass_lookahead import LookaheadCache, Options
 from windlass_lookahead._core import SimulatedTime
-from windlass_lookahead.policy import config
+from windlass_lookahead.policy import DEFAULTS
 from windlass_lookahead.round_trip import CACHE, RECORD_HEADER, RECORDS, Places, RoundTrip
 from windlass_testbed.waiting import wait_until
 
@@ -45,7 +45,7 @@ class Device:
             budgets,
             self.model.ctypes.data,
         )
-        numbers = config() | (policy or {})
+        numbers = dict(DEFAULTS) | (policy or {})
         self.time = time or self.new_time()
         self.trip = RoundTrip(
             self.cache, self.places, rows, MOST, MOST + 1, patience_ms=patience_ms, policy=numbers, time=self.time

@@ -149,20 +149,6 @@ def test_probabilities_are_calibrated_on_text_that_lies_half_the_time():
     assert kept > 500
 
 
-def test_candidates_name_every_token_that_followed_and_change_nothing():
-    """Those of a chain stand first; the path is looked at as if it were text, and no draft becomes another one."""
-    cache = LookaheadCache(SMALL)
-    cache.begin("a", [10, 20, 30, 40, 10, 20, 50, 60, 10, 20])
-    before = cache.propose(["a"], [16])[0]
-    weighed, others = cache.native.candidates("a", [])
-    assert ([token for token, _ in weighed], [token for token, _ in others]) == ([50], [30])
-    assert before.probabilities[0] == pytest.approx(weighed[0][1])
-    assert [token for part in cache.native.candidates("a", [30]) for token, _ in part] == [40]
-    assert before == cache.propose(["a"], [16])[0]
-    with pytest.raises(IndexError, match="request b is not active"):
-        cache.native.candidates("b", [])
-
-
 def test_drafts_that_were_not_verified_count_as_none(prose):
     """A step verifies fewer drafts than were made; the others were neither right nor wrong."""
     cache = LookaheadCache(SMALL)

@@ -8,10 +8,10 @@ import zlib
 import numpy as np
 import pytest
 from windlass.lookahead.draft_budgets import UNKNOWN, DraftBudgets
-from windlass_lookahead.policy import config
 from windlass_lookahead.round_trip import BUDGETS, RoundTrip
 
 from .conftest import MOST, TEXT, Device
+from .policy_rules import config
 
 FLAT = np.full(MOST + 1, 1.0)
 

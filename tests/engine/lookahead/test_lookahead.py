@@ -6,14 +6,13 @@ In the CPU image; and on a card, where the integration is another, with `make te
 
 import json
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from windlass_testbed.paths import REPOSITORY
 from windlass_testbed.waiting import wait_until
 
+from ..identity.chi_square import p_value
 from .lookahead_answers import (
     BEGINNINGS,
     CONTEXT,
@@ -36,11 +35,7 @@ from .lookahead_answers import (
 )
 from .side_by_side import Servers, Start
 
-sys.path.insert(0, str(REPOSITORY / "benchmarks/lookahead"))
-
-from chi_square import p_value
-
-IDENTITY = "/repo/benchmarks/lookahead/identity.py"
+IDENTITY = "/repo/tests/engine/identity/identity.py"
 MODEL = "/repo/models/demo"
 SAMPLE = ("--workloads", "repeat-50", "--rows", "12", "--batches", "4", "--modes", "2", "--draws", "2000")
 CONFIG = {"cache_size": ENTRIES, "turbo_match_length": CONTEXT, "is_debug": True, "log_interval": 20}

@@ -11,14 +11,14 @@ def test_sampling_parameters_reach_each_draft(engine):
 
 
 def test_the_engine_gets_the_batch_that_the_device_lays_out(engine):
-    """The host's side of placing; the kernel runs on a GPU alone (benchmarks/lookahead/placing.py)."""
+    """The host's side of placing; the kernel runs on a GPU alone (tests/card/placing.py)."""
     assert engine.result("/repo/tests/engine/lookahead/place_exactly.py", "300")["wrong"] == []
 
 
 def test_drafts_follow_their_requests_to_the_next_step(engine):
     """When records are written and drafts are taken.
 
-    The kernels run on a GPU alone (benchmarks/lookahead/waiting.py).
+    The kernels run on a GPU alone (tests/card/waiting.py).
     """
     assert engine.result("/repo/tests/engine/lookahead/take_exactly.py", "300")["wrong"] == []
 
@@ -32,11 +32,6 @@ def test_captured_drafts_are_the_engines_own(engine):
 
 def test_the_scheduler_plans_by_draft_budgets(engine):
     assert engine.result("/repo/tests/engine/lookahead/plan_exactly.py")["wrong"] == []
-
-
-def test_the_ablation_switches_rules_in_a_worker(engine):
-    """Its requests run on a simulated device; on a GPU the same worker serves an engine."""
-    assert engine.result("/repo/tests/engine/lookahead/switch_exactly.py")["wrong"] == []
 
 
 def test_the_first_steps_are_the_engines_own_as_they_are_served(engine):

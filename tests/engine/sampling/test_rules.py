@@ -2,7 +2,7 @@
 
 import pytest
 
-RULES = "/repo/benchmarks/lookahead/rules.py"
+RULES = "/repo/tests/engine/identity/rules.py"
 DRAFTERS = ("lookahead", "ngram", "draft-model")
 
 

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks/quantization"))
+
 from tables import markdown
 
 ANSWER = "Join one or more path segments intelligently."

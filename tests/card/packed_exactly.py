@@ -1,6 +1,6 @@
 """On a GPU of Hopper: the kernel that streams packed weights against float64, on both sides of every border.
 
-    PYTHONPATH=server/src python benchmarks/quantization/packed_exactly.py
+    PYTHONPATH=server/src python tests/card/packed_exactly.py
 
 Rows of x up to a tile's and beyond, matrices that end within a tile, one block for a tile, several, an even share of
 all, and of what is left when each block has had tiles of its own; with a bias and without; twice, for the same bits,
@@ -12,8 +12,12 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks/quantization"))
+
 from fronts import different
 from timing import error
 from weights import quantized

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks/processes"))
 
 import keeper
 from identity_parts import Answer, Part, Question

@@ -29,6 +29,7 @@ import identity_engine
 from identity_parts import PROMPT_TOKENS, Answer, Line, Part, Prompt, Question, distribution, lines, questions, unlike
 from windlass.bench import tokens, traces
 
+TRACES = Path(__file__).resolve().parents[3] / "benchmarks/lookahead/traces"
 OURS = tuple(
     f"windlass.{name}"
     for name in (
@@ -140,7 +141,7 @@ def words() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
-    parser.add_argument("--traces", type=Path, nargs="+", default=[Path(__file__).parent / "traces"])
+    parser.add_argument("--traces", type=Path, nargs="+", default=[TRACES])
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=[])
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--batches", type=numbers, default=[1, 4, 16])

@@ -53,7 +53,7 @@ class Engine:
             corrupt(self._runner)
 
     @property
-    def _runner(self) -> Any:  # noqa: ANN401 - the engine has no types here
+    def _runner(self) -> Any:
         return self._llm.llm_engine.model_executor.driver_worker.worker.model_runner
 
     def _configure(self, **options: float) -> None:
@@ -136,13 +136,13 @@ def answer(engine: Engine, question: Question) -> Answer:
     return Answer(outputs, drafted, accepted, preempted)
 
 
-def corrupt(runner: Any) -> None:  # noqa: ANN401 - the engine has no types here
+def corrupt(runner: Any) -> None:
     """Change the first draft that is accepted."""
     sampler = runner.rejection_sampler
     right = sampler.forward
     done: list[bool] = []
 
-    def forward(*words: Any, **options: Any) -> Any:  # noqa: ANN401
+    def forward(*words: Any, **options: Any) -> Any:
         found = right(*words, **options)
         accepted = (found.sampled_token_ids[:, 1:] >= 0).any(dim=1)  # a token behind the first: that was a draft
         if not done and (rows := accepted.nonzero().flatten().tolist()):

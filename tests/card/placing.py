@@ -1,6 +1,6 @@
-"""On a GPU: the kernel that places drafts, against sorting, on drawn batches; and what it takes beside the engine's.
+"""On a GPU: the kernel that places drafts, against sorting, on drawn batches.
 
-    python placing.py [--batches 300]
+    python tests/card/placing.py [--batches 300]
 
 Exits 1 at the first batch that differs.
 """
@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import torch
-from vllm.v1.worker.gpu.spec_decode.adaptive_verification import _assign_draft_token_budget_compiled as engines
 from windlass.lookahead.kernels import place_drafts
 
 MOST = 6
@@ -72,54 +68,8 @@ def _apart(taken: list[int], wanted: list[int]) -> bool:
     )  # the device rounds products otherwise
 
 
-def host_us(work: Callable[[], object]) -> float:
-    """Median time of the host to queue it; the device has caught up before each."""
-    times = []
-    for _ in range(200):
-        torch.cuda.synchronize()
-        begun = time.perf_counter()
-        work()
-        times.append(1e6 * (time.perf_counter() - begun))
-    return statistics.median(times)
-
-
-def device_us(work: Callable[[], object]) -> float:
-    """Median time on the device."""
-    times = []
-    for _ in range(200):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(200_000)  # so that all is queued before it begins
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(1e3 * start.elapsed_time(end))
-    return statistics.median(times)
-
-
-def timed(rows: int) -> str:
-    """A line of figures for a batch with two drafts to verify for each row."""
-    sure, places = torch.rand((rows, MOST), device="cuda"), torch.arange(rows, device="cuda")
-    plans = torch.full((2, rows), MOST, dtype=torch.int32, device="cuda")
-    starts = torch.zeros((2, rows + 16), dtype=torch.int32, device="cuda")
-
-    def ours() -> None:
-        place_drafts(sure, places, (plans[0], plans[1]), (starts[0], starts[1]), 2 * rows, 1)
-
-    def stock() -> None:
-        engines(sure, places, plans[1], 2 * rows, MOST)
-        torch.cumsum(plans[1] + 1, dim=0, out=starts[0, 1 : rows + 1])
-        torch.cumsum(plans[1] + plans[0], dim=0, out=starts[1, 1 : rows + 1])
-
-    words = []
-    for name, work in (("ours", ours), ("the engine's", stock)):
-        work()
-        words.append(f"{name} {host_us(work):.0f}, {device_us(work):.1f}")
-    return f"{rows} rows, µs of host and device: {'; '.join(words)}"
-
-
 def main() -> int:
-    """Check, then time."""
+    """Check as many batches as the command asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--batches", type=int, default=300)
     arguments = parser.parse_args()
@@ -127,8 +77,6 @@ def main() -> int:
     for number in range(arguments.batches):
         check(chance, (16, 64, 256, 1024, 1200)[number % 5])
     print(f"{arguments.batches} batches: as sorting has it")
-    for rows in (16, 64, 256):
-        print(timed(rows), flush=True)
     return 0
 
 

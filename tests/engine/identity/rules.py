@@ -1,6 +1,6 @@
 """Whether every rule of sampling is kept at drafted places: outputs with drafts beside those of an engine without.
 
-    python rules.py MODEL [--drafters lookahead,ngram,draft-model] [--draws 2000] [--json FILE]
+    python tests/engine/identity/rules.py MODEL [--drafters lookahead,ngram,draft-model] [--draws 2000] [--json FILE]
 
 Runs on a CPU or on one GPU, with our plug-ins installed or beside the sources (`benchmarks/quantization/beside.py`).
 Greedy: each rule on each prompt, twice, token by token. Sampled: draws behind one prompt, held to those without drafts
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "benchmarks/processes"))
 
 import keeper
 from chi_square import p_value

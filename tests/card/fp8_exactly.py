@@ -1,6 +1,6 @@
 """On a GPU with vLLM: the product of `--quantization fp8` against float64, and its tokens against vLLM's, bit by bit.
 
-    PYTHONPATH=server/src python benchmarks/quantization/fp8_exactly.py
+    PYTHONPATH=server/src python tests/card/fp8_exactly.py
 
 Rows of x on both sides of every border, matrices that end within a tile, split sums, float16 and bfloat16, with a bias
 and without; twice, for the same bits, in a graph and under torch.compile. Exits 1 with what differs.
@@ -10,9 +10,13 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks/quantization"))
+
 from fronts import different
 from timing import error
 from vllm import _custom_ops as ops

@@ -1,8 +1,8 @@
-"""On a GPU: the kernels that write step records and take drafts, with a simulated host; and their time.
+"""On a GPU: the kernels that write step records and take drafts, with a simulated host.
 
 It answers in time, late, and never; and with a model beside the cache each row has the better drafts.
 
-    python waiting.py
+    python tests/card/waiting.py
 
 Exits 1 at the first answer that is not as it should be.
 """
@@ -15,10 +15,8 @@ import threading
 import time
 
 import torch
-from placing import device_us, host_us
 from windlass.lookahead.doorbell import COMPLETED_AT, Pinned
 from windlass.lookahead.kernels import PATIENCE_NS, Drafts, ModelDrafts, take_drafts, write_record
-from windlass.lookahead.stream import wait
 from windlass_lookahead.round_trip import CACHE, LATE, MODEL
 
 MOST = 6
@@ -160,31 +158,13 @@ def check_record(rows: int) -> None:
         )
 
 
-def timed(rows: int) -> str:
-    """The time to write a record and to take drafts where the answer is there already."""
-    host = Host(rows)
-    flags = host.pinned.places
-    host.answer(3)
-    host.take(3)
-
-    def by_the_stream() -> None:
-        wait(flags.completed, 3)
-        host.take(3)
-
-    works = {"write": lambda: host.write(3), "take": lambda: host.take(3), "wait by the stream and take": by_the_stream}
-    words = [f"{name} {host_us(work):.0f}, {device_us(work):.1f}" for name, work in works.items()]
-    return f"{rows} rows, µs of host and device: {'; '.join(words)}"
-
-
 def main() -> int:
-    """Check, then time."""
+    """Check batches of each size."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     for rows in (1, 10, 40, 64, 256):
         check_record(rows)
         check_model(rows)
         print(check(rows), flush=True)
-    for rows in (1, 10, 64, 256):
-        print(timed(rows), flush=True)
     return 0
 
 
