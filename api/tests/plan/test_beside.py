@@ -88,6 +88,26 @@ def test_a_draft_model_is_counted_and_reported():
     assert any("GiB a GPU for the draft model's weights (0.63 B parameters)" in line for line in plan.because)
 
 
+SLOW = "warning: the draft model never rests, and its steps run without CUDA graphs: "
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        ({}, None),
+        ({"tensorParallelSize": 2}, "the engine has 2 GPUs"),
+        ({"workers": 2}, "there are 2 engines"),
+        ({"lookahead": {"enabled": True}}, None),
+    ],
+)
+def test_a_draft_model_that_the_engine_runs_is_a_warning(engine: dict, why: str | None):
+    """As the server's note says it; a card by itself captures the steps."""
+    gpus = {"resources": {"gpus": 2}} if why else {}
+    plan = planned(facts=DRAFTED, engine={"speculation": {"source": {"pvc": {"claimName": "d"}}}, **engine}, **gpus)
+    found = [line for line in plan.because if line.startswith(SLOW)]
+    assert found == ([f"{SLOW}{why}; it may make answers slower than no draft model"] if why else [])
+
+
 @pytest.mark.parametrize(
     ("draft", "drafting", "message", "advice"),
     [

@@ -19,7 +19,7 @@ from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
 from windlass_api.plan.cards import Card, group_selector
 from windlass_api.plan.contradictions import contradiction
 from windlass_api.plan.cpu import cpu_plan
-from windlass_api.plan.drafts import captures_draft_model, too_many
+from windlass_api.plan.drafts import captures_draft_model, slow_draft_model, too_many
 from windlass_api.plan.host import Host, Load, host_for, shm_gib
 from windlass_api.plan.layout import Layout, parallelism
 from windlass_api.plan.model import (
@@ -233,7 +233,12 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: Pl
         card_gib=card.real_gib,
         alternatives=notes.alternatives,
         advice=(*advice.gains(facts, serving, card), *_split_instead(spec, facts, chosen, notes)),
-        because=(*_because(facts, chosen, notes), *without_effect(spec), *_because_of_host(host, chosen.nodes)),
+        because=(
+            *_because(facts, chosen, notes),
+            *slow_draft_model(spec, notes.settings, facts, chosen.gpus, copies),
+            *without_effect(spec),
+            *_because_of_host(host, chosen.nodes),
+        ),
         resource=card.resource,
         base=facts.base_path or "",
         prefix_offload_mib=host.prefix_offload_mib,

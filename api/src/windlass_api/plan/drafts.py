@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from windlass_sizing.model import context_length, draft_words, drafter
 from windlass_sizing.model.facts import ModelFacts
+from windlass_sizing.placement.words import WARNING
 from windlass_sizing.settings.in_force import DEFAULT, FLAG, Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
@@ -45,14 +46,41 @@ def requested(spec: LLMServiceSpec, settings: Settings) -> draft_words.Requested
 
 def captures_draft_model(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, gpus: int, engines: int) -> bool:
     """Whether a draft model on the card runs by our integration without the cache, as the server decides."""
+    return _draft_model_alone(spec, settings, facts) is not None and not _engines_why(spec, settings, gpus, engines)
+
+
+def slow_draft_model(
+    spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, gpus: int, engines: int
+) -> tuple[str, ...]:
+    """Warning of a draft model that the engine's own speculator runs; empty where there is none."""
+    if _draft_model_alone(spec, settings, facts) is None or not (why := _engines_why(spec, settings, gpus, engines)):
+        return ()
+    return (
+        f"{WARNING}the draft model never rests, and its steps run without CUDA graphs: {why}; "
+        "it may make answers slower than no draft model",
+    )
+
+
+def _draft_model_alone(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> draft_words.Requested | None:
+    """The configuration of a draft model on the card without the lookahead cache, in our server; None otherwise."""
     config = requested(spec, settings)
-    if config is None or not config.directory or (gpus, engines) != (1, 1) or not runs_windlass(spec):
-        return False
-    if spec.image.family != VLLM or drafting(spec, settings):
-        return False
+    if config is None or not config.directory or not runs_windlass(spec):
+        return None
+    if spec.image.family != VLLM or spec.resources.gpus == 0 or drafting(spec, settings):
+        return None
     by_files = facts.draft.drafts_by if facts.draft else ""
-    is_greedy = config.config.get("draft_sample_method", "greedy") == "greedy"
-    return is_greedy and (config.method or by_files or drafter.DRAFT_MODEL) == drafter.DRAFT_MODEL
+    return config if (config.method or by_files or drafter.DRAFT_MODEL) == drafter.DRAFT_MODEL else None
+
+
+def _engines_why(spec: LLMServiceSpec, settings: Settings, gpus: int, engines: int) -> str:
+    """Why a draft model is left to the engine's own speculator; empty where it is not."""
+    if engines > 1:
+        return f"there are {engines} engines"
+    if gpus > 1:
+        return f"the engine has {gpus} GPUs"
+    config = requested(spec, settings)
+    is_drawn = config is not None and config.config.get("draft_sample_method", "greedy") != "greedy"
+    return "its drafts are drawn" if is_drawn else ""
 
 
 def other_drafter(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
