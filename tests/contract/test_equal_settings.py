@@ -49,7 +49,9 @@ OF_ROW = {
 WRITTEN = ("model", "served-model-name", "shutdown-timeout")  # by every plan, from fields that no variable overrules
 ROWS = tuple(flag for flag in FLAGS if flag.effect is not Effect.MISSING and flag.name not in WRITTEN)
 ENGINES_OWN = ("--kv-cache-dtype=fp8", "--kv_offloading_size=4", "--block-size=16", "--hf-overrides={}", "-dp=1")
+DRAFT = {"source": {"pvc": {"claimName": "d"}}}
 FIELDS: dict[str, tuple[object, ...]] = {
+    "speculation": (DRAFT, {**DRAFT, "runsOn": "cpu"}, {**DRAFT, "runsOn": "gpu"}),
     "prefixOffload": ({"enabled": True}, {"enabled": True, "memory": "4Gi"}), "prefixCaching": (True, False),
     "lookahead": ({"enabled": True}, {"enabled": True, "speculativeTokens": 3}), "maxConcurrency": (16,),
     "schedulerSteps": (8,), "maxModelLen": (4096,), "tensorParallelSize": (2,), "workers": (2,), "dtype": ("bfloat16",),
