@@ -20,7 +20,8 @@ from windlass_api.plan.overrides import OF_ENGINE, engine_in_force, settings_of
 from windlass_sizing.engine_flags import record
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.settings.flags import FLAGS, Effect, Kind
-from windlass_sizing.settings.in_force import FLAG, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import FLAG
 
 FACTS = from_config({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632,

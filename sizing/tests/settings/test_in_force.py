@@ -6,9 +6,10 @@ import pytest
 from windlass_sizing.engine_flags import EngineFlags, record
 from windlass_sizing.errors import SettingsError
 from windlass_sizing.settings.flags import BY_NAME, FLAGS, Kind
-from windlass_sizing.settings.in_force import DEFAULT, FIELD, FLAG, FROM_FILE, Layers, Settings, settings_in_force
+from windlass_sizing.settings.in_force import Layers, Settings, settings_in_force
 from windlass_sizing.settings.legacy import NAMES
 from windlass_sizing.settings.parse import split
+from windlass_sizing.settings.setting import DEFAULT, FIELD, FLAG, FROM_FILE
 from windlass_testbed.cases import every_case
 
 TOKENS, VARIABLE = "num-speculative-tokens", "NUM_SPECULATIVE_TOKENS"

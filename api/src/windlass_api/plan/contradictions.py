@@ -11,7 +11,8 @@ from collections.abc import Callable
 from windlass_sizing import engine_flags
 from windlass_sizing.model import drafter
 from windlass_sizing.settings.flags import ROW
-from windlass_sizing.settings.in_force import FIELD, FLAG, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import FIELD, FLAG
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import merges

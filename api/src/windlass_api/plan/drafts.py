@@ -8,7 +8,8 @@ from __future__ import annotations
 from windlass_sizing.model import context_length, draft_words, drafter
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.settings.flags import ROW
-from windlass_sizing.settings.in_force import DEFAULT, FLAG, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import DEFAULT, FLAG
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import speculative_config

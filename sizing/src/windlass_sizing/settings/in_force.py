@@ -15,35 +15,8 @@ from windlass_sizing.errors import SettingsError
 from windlass_sizing.settings import engine_words, values
 from windlass_sizing.settings.flags import FLAGS, ROW, Flag
 from windlass_sizing.settings.parse import CommandLine
+from windlass_sizing.settings.setting import DEFAULT, FIELD, FLAG, Setting
 from windlass_sizing.settings.values import Value
-
-FLAG = "flag"
-FIELD = "field"
-FROM_FILE = "ti_model_config.json"
-MATCH = "match"
-CHECKPOINT = "checkpoint"
-DEFAULT = "default"
-"""Sources of a setting; a variable's is "variable NAME"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One resolved row: its value, where it came from, and why when that is not plain."""
-
-    name: str
-    value: Value
-    source: str
-    why: str = ""
-    secret: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The value as a person may see it."""
-        if self.secret:
-            return "(hidden)"
-        if isinstance(self.value, bool):
-            return str(self.value).lower()
-        return ", ".join(self.value) if isinstance(self.value, tuple) else str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
