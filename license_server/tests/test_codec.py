@@ -1,8 +1,9 @@
 """The license file: one byte form, and no other byte is accepted."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import MISSING, Field, fields, replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,6 +39,35 @@ licenses = st.builds(
 def test_round_trip(license_: License) -> None:
     """What was signed is what is read, whatever the names hold."""
     assert license_ == codec.verify(codec.sign(license_, KEY), TRUSTED)
+
+
+def _other(field: "Field[Any]") -> object:
+    """A value that a field does not have by default."""
+    if isinstance(field.default, bool):
+        return not field.default
+    return field.default + {int: 1, str: "x", tuple: ("x",)}[type(field.default)]
+
+
+MADE_BY_SIGNING = ("answer_certificate",)
+GIVEN = [one for one in fields(License) if one.default is not MISSING and one.name not in MADE_BY_SIGNING]
+
+
+@pytest.mark.parametrize("field", GIVEN, ids=lambda one: one.name)
+def test_every_field_of_a_license_survives(field: "Field[Any]", a_license: MakeLicense) -> None:
+    """A field that the file's form forgets would be dropped without a word."""
+    plain = a_license()
+    license_ = replace(plain, **{field.name: _other(field)})
+    read = codec.verify(codec.sign(license_, KEY), TRUSTED)
+    assert getattr(read, field.name) == getattr(license_, field.name) != getattr(plain, field.name)
+
+
+@pytest.mark.parametrize(
+    "field", [one for one in fields(LicensedGpu) if one.default is not MISSING], ids=lambda one: one.name
+)
+def test_every_field_of_a_licensed_gpu_survives(field: "Field[Any]", a_license: MakeLicense) -> None:
+    plain = a_license()
+    license_ = replace(plain, gpus=(replace(plain.gpus[0], **{field.name: _other(field)}),))
+    assert codec.verify(codec.sign(license_, KEY), TRUSTED) == license_ != plain
 
 
 @given(st.permutations(["GPU-a", "GPU-b", "GPU-c"]))

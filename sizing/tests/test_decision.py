@@ -1,8 +1,9 @@
 """What `--quantization` gives on each card and model, and the sentence when it cannot be."""
 
 import pytest
+from windlass_sizing.errors import SizingError
 from windlass_sizing.quantization.decision import decide, default_dtype
-from windlass_sizing.quantization.methods import ACCEPTED, METHODS
+from windlass_sizing.quantization.methods import ACCEPTED, METHODS, needs_of
 from windlass_sizing.quantization.question import CPU, About, Architecture, Card, Checkpoint
 from windlass_testbed.cases import every_case
 
@@ -214,3 +215,9 @@ def test_smoothquants_file_alone_serves_nothing_else(asked, card, sentence):
     problem = decide(asked, "auto", card, *ALONE).problem
     assert problem is not None
     assert problem.sentence() == sentence
+
+
+def test_a_method_that_the_record_lacks_is_named_with_what_to_do():
+    """A row of a newer engine's method needs its record first."""
+    with pytest.raises(SizingError, match=r"has no method mxfp6; write the record again by tools/engine_abilities\.py"):
+        needs_of("mxfp6")

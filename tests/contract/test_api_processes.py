@@ -11,7 +11,6 @@ from windlass.launch import processes
 from windlass.launch.model import Gpu, Machine, ModelFiles
 from windlass.launch.resolve import resolve
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan import api_processes
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
@@ -29,12 +28,9 @@ FILES = ModelFiles("/data/model", "qwen2", 131072, attention_heads=28)
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
 
-def test_the_flags_are_the_servers() -> None:
-    """Names, variables and the default of requests at a time."""
-    count, limit = ROW[processes.NAME], ROW["limit-worker-concurrency"]
-    assert (f"--{count.name}", count.variables) == (api_processes.FLAG, (api_processes.VARIABLE,))
-    assert (f"--{limit.name}", limit.variables) == (api_processes.CONCURRENCY, (api_processes.CONCURRENCY_VARIABLE,))
-    assert limit.default == str(STREAMS_AN_ENGINE)
+def test_requests_at_a_time_have_one_default() -> None:
+    """The server's choice of processes and its flag."""
+    assert ROW["limit-worker-concurrency"].default == str(STREAMS_AN_ENGINE)
 
 
 @every_case("flag", sorted(FLAGS_OF_ONE_PROCESS))

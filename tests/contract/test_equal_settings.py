@@ -20,7 +20,8 @@ from windlass_api.plan.overrides import OF_ENGINE, engine_in_force, settings_of
 from windlass_sizing.engine_flags import record
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.settings.flags import FLAGS, Effect, Kind
-from windlass_sizing.settings.in_force import FLAG, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import FLAG
 
 FACTS = from_config({
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632,
@@ -49,7 +50,9 @@ OF_ROW = {
 WRITTEN = ("model", "served-model-name", "shutdown-timeout")  # by every plan, from fields that no variable overrules
 ROWS = tuple(flag for flag in FLAGS if flag.effect is not Effect.MISSING and flag.name not in WRITTEN)
 ENGINES_OWN = ("--kv-cache-dtype=fp8", "--kv_offloading_size=4", "--block-size=16", "--hf-overrides={}", "-dp=1")
+DRAFT = {"source": {"pvc": {"claimName": "d"}}}
 FIELDS: dict[str, tuple[object, ...]] = {
+    "speculation": (DRAFT, {**DRAFT, "runsOn": "cpu"}, {**DRAFT, "runsOn": "gpu"}),
     "prefixOffload": ({"enabled": True}, {"enabled": True, "memory": "4Gi"}), "prefixCaching": (True, False),
     "lookahead": ({"enabled": True}, {"enabled": True, "speculativeTokens": 3}), "maxConcurrency": (16,),
     "schedulerSteps": (8,), "maxModelLen": (4096,), "tensorParallelSize": (2,), "workers": (2,), "dtype": ("bfloat16",),

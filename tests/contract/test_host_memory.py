@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from windlass.launch.lookahead import CONFIG_DIR, SWITCH
 from windlass_api.plan import offload
 from windlass_lookahead import LookaheadCache, Options
 from windlass_sizing import engine_flags
@@ -18,11 +17,6 @@ OFFLOADING = (
 def test_the_pinned_engine_has_the_flag(flag):
     """A flag that a newer engine renames would ask for nothing."""
     assert flag in engine_flags.record().takes
-
-
-def test_the_flags_of_lookahead_are_the_servers():
-    """Switch and directory are named alike on both sides."""
-    assert (f"--{SWITCH}", f"--{CONFIG_DIR}") == (offload.LOOKAHEAD, offload.LOOKAHEAD_DIRECTORY)
 
 
 def test_the_lookahead_cache_is_no_larger_than_planned():

@@ -29,8 +29,8 @@ SIXTY_FOUR = ["--kv-offloading-size", "64"]
 
 
 def host(load: Load = ONE_CARD, **spec: object) -> Host:
-    asked = a_spec(**spec)
-    return host_for(asked, settings_of(asked), load)
+    service = a_spec(**spec)
+    return host_for(service, settings_of(service), load)
 
 
 def gibs(found: Host) -> dict[str, float]:
@@ -101,8 +101,8 @@ def test_every_process_of_an_engine_counts(load, processes):
 def test_the_prefix_cache_in_host_memory_is_asked_for(spec, kv_gib):
     """It lies in /dev/shm, so the volume grows by it; the pod's memory holds it once."""
     plain, found = host(), host(**spec)
-    asked = a_spec(**spec)
-    assert kv_offload_gib(asked, settings_of(asked)) == kv_gib
+    service = a_spec(**spec)
+    assert kv_offload_gib(service, settings_of(service)) == kv_gib
     assert gibs(found).get("KV cache offload", 0) == kv_gib
     assert gib(found.shm) == gib(plain.shm) + math.ceil(kv_gib)
     assert gib(plain.memory) + kv_gib <= gib(found.memory) <= gib(plain.memory) + kv_gib + 1

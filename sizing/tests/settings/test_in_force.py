@@ -6,9 +6,10 @@ import pytest
 from windlass_sizing.engine_flags import EngineFlags, record
 from windlass_sizing.errors import SettingsError
 from windlass_sizing.settings.flags import BY_NAME, FLAGS, Kind
-from windlass_sizing.settings.in_force import DEFAULT, FIELD, FLAG, FROM_FILE, Layers, Settings, settings_in_force
+from windlass_sizing.settings.in_force import Layers, Settings, settings_in_force
 from windlass_sizing.settings.legacy import NAMES
 from windlass_sizing.settings.parse import split
+from windlass_sizing.settings.setting import DEFAULT, FIELD, FLAG, FROM_FILE
 from windlass_testbed.cases import every_case
 
 TOKENS, VARIABLE = "num-speculative-tokens", "NUM_SPECULATIVE_TOKENS"
@@ -90,7 +91,7 @@ def test_a_beginning_stands_for_the_whole_flag(flag, short):
     whole = in_force(flag, text)
     assert whole.problems == ()
     for words in ((short, text), (f"{short}={text}",), ("--" + short[2:].replace("-", "_"), text)):
-        assert in_force(*words).rows == whole.rows
+        assert in_force(*words) == whole
     assert split((f"{short}={text}",), BY_NAME, EngineFlags("", {})).said == {}
 
 

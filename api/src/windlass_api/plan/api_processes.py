@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 
 from windlass_sizing.placement.api_processes import Cores, because, choose, obstacle
+from windlass_sizing.settings.flags import ROW
 from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.overrides import VLLM, runs_windlass
 from windlass_api.plan.quantity import cores
 
-COUNT, VARIABLE = "api-server-count", "API_SERVER_COUNT"
+COUNT = "api-server-count"
+(VARIABLE,) = ROW[COUNT].variables
 CONCURRENCY = "limit-worker-concurrency"
 COUNTED_MAX = 1024  # a larger number is a mistake, and keeps no quantity that Kubernetes reads
 UNSEEN = "1"  # of a variable from a Secret or the like, which may be on

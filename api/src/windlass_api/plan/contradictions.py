@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from windlass_sizing import engine_flags
 from windlass_sizing.model import drafter
-from windlass_sizing.settings.in_force import FIELD, FLAG, Settings
+from windlass_sizing.settings.flags import ROW
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import FIELD, FLAG
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import merges
@@ -26,7 +28,7 @@ from windlass_api.plan.offload import (
 from windlass_api.plan.overrides import VLLM, engine_in_force, runs_windlass
 
 CHUNKED, STEPS = "--enable-chunked-prefill", "num-scheduler-steps"
-WORKERS, WORKERS_VARIABLE = "--worker-num", "WORKER_NUM"
+WORKERS = "worker-num"
 PREFIXES = "enable-prefix-caching"
 
 
@@ -119,10 +121,10 @@ def _other_engines(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | 
         return None
     if spec.deployment.mode == "Distributed":
         remedy = "raise spec.replicas"
-    elif settings.names(WORKERS):
-        remedy = f"say {WORKERS} {count}"
+    elif settings.names(f"--{WORKERS}"):
+        remedy = f"say --{WORKERS} {count}"
     else:
-        remedy = f"set {WORKERS_VARIABLE if settings.is_given('worker-num') else 'spec.engine.workers'}"
+        remedy = f"set {ROW[WORKERS].variables[0] if settings.is_given(WORKERS) else 'spec.engine.workers'}"
     engines = f"{count} engine{'s' if count != 1 else ''}"
     return (
         f"{flag} {count} starts {engines}, and the plan counts GPUs and memory for {workers}",

@@ -8,7 +8,9 @@ from __future__ import annotations
 from windlass_sizing.model import context_length, draft_words, drafter
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.words import WARNING
-from windlass_sizing.settings.in_force import DEFAULT, FLAG, Settings
+from windlass_sizing.settings.flags import ROW
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import DEFAULT, FLAG
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import speculative_config
@@ -19,8 +21,7 @@ from windlass_api.plan.overrides import VLLM, runs_windlass
 
 DRAFT = "DraftUnusable"
 CONFIG, OLD_MODEL = "--speculative-config", "--speculative-model"
-TOKENS, TOKENS_VARIABLE = "num-speculative-tokens", "NUM_SPECULATIVE_TOKENS"
-LENGTH, LENGTH_VARIABLE = "max-model-len", "MAX_MODEL_LEN"
+TOKENS, LENGTH = "num-speculative-tokens", "max-model-len"
 
 
 def drafting(spec: LLMServiceSpec, settings: Settings) -> tuple[str, str] | None:
@@ -133,11 +134,11 @@ def _counted_by(spec: LLMServiceSpec, settings: Settings) -> str:
         return "spec.engine.speculation.tokens"
     if spec.engine.lookahead.enabled:
         return "spec.engine.lookahead.speculativeTokens"
-    return TOKENS_VARIABLE if settings.is_given(TOKENS) else f"--{TOKENS}"
+    return ROW[TOKENS].variables[0] if settings.is_given(TOKENS) else f"--{TOKENS}"
 
 
 def _measured_by(settings: Settings) -> str:
     """What says how long the context is, or may say it."""
     if settings.source(LENGTH) == FLAG:
         return f"--{LENGTH}"
-    return LENGTH_VARIABLE if settings.is_given(LENGTH) else "spec.engine.maxModelLen"
+    return ROW[LENGTH].variables[0] if settings.is_given(LENGTH) else "spec.engine.maxModelLen"

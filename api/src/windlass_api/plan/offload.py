@@ -9,7 +9,8 @@ import json
 import math
 from dataclasses import dataclass
 
-from windlass_sizing.settings.in_force import DEFAULT, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import DEFAULT
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal

@@ -14,8 +14,9 @@ from windlass_sizing import engine_flags
 from windlass_sizing.engine_flags import EngineFlags
 from windlass_sizing.model import context_length
 from windlass_sizing.settings.flags import BY_NAME, FLAGS
-from windlass_sizing.settings.in_force import FIELD, FLAG, Layers, Settings, settings_in_force
+from windlass_sizing.settings.in_force import Layers, Settings, settings_in_force
 from windlass_sizing.settings.parse import split
+from windlass_sizing.settings.setting import FIELD, FLAG
 from windlass_sizing.settings.values import Value
 
 from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from windlass_sizing.settings.in_force import FIELD, Settings
+from windlass_sizing.settings.in_force import Settings
+from windlass_sizing.settings.setting import FIELD
 
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from windlass_sizing.quantization.decision import default_dtype
 from windlass_sizing.settings.flags import LENGTH_CUT_TOKENS
-from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Setting
+from windlass_sizing.settings.setting import DEFAULT, FROM_FILE, MATCH, Setting
 
 from windlass.errors import UsageError
 from windlass.group import arguments

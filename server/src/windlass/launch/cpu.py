@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass_sizing import engine_flags
-from windlass_sizing.settings.in_force import DEFAULT, Setting
+from windlass_sizing.settings.setting import DEFAULT, Setting
 
 from windlass.launch import lookahead
 from windlass.launch.inputs import LaunchInputs

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass_sizing.settings.in_force import Setting
+from windlass_sizing.settings.setting import Setting
 from windlass_sizing.settings.values import Value
 
 from windlass.adapters.model import AdapterPlan

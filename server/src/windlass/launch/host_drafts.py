@@ -13,8 +13,8 @@ from dataclasses import replace
 from windlass_sizing.model import drafter
 from windlass_sizing.model.draft_words import TOKENS, TOKENS_DEFAULT, Requested
 from windlass_sizing.placement.host_draft import CORES_MAX
-from windlass_sizing.settings.in_force import DEFAULT
 from windlass_sizing.settings.parse import CommandLine
+from windlass_sizing.settings.setting import DEFAULT
 
 from windlass.errors import UsageError
 from windlass.launch import speculation

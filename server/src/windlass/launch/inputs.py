@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass_sizing.model.draft_words import Requested
-from windlass_sizing.settings.in_force import Setting
+from windlass_sizing.settings.setting import Setting
 from windlass_sizing.settings.values import Value
 
 from windlass.launch.model import Machine, ModelFiles

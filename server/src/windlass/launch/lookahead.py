@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from windlass_sizing import engine_flags
 from windlass_sizing.model import draft_words, drafter
 from windlass_sizing.settings import engine_words
-from windlass_sizing.settings.in_force import DEFAULT
+from windlass_sizing.settings.setting import DEFAULT
 
 from windlass.errors import UsageError
 from windlass.launch import host_drafts, speculation

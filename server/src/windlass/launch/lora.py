@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from windlass_sizing.model.lora import IN_A_BATCH
 from windlass_sizing.settings import lora_modules
-from windlass_sizing.settings.in_force import DEFAULT, MATCH, Setting
 from windlass_sizing.settings.lora_modules import Given
+from windlass_sizing.settings.setting import DEFAULT, MATCH, Setting
 from windlass_sizing.settings.values import SWITCH_WORDS
 
 from windlass.adapters import cache, plan

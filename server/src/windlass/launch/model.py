@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass_sizing.model.facts import ModelFacts
-from windlass_sizing.settings.in_force import Setting
+from windlass_sizing.settings.setting import Setting
 from windlass_sizing.settings.values import Value
 
 from windlass.adapters.model import Adapters, Merge

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from windlass_sizing.settings.in_force import CHECKPOINT, Setting
+from windlass_sizing.settings.setting import CHECKPOINT, Setting
 
 from windlass.launch import parsers
 from windlass.launch.model import Machine, ModelFiles

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass_sizing.settings import engine_words
-from windlass_sizing.settings.in_force import DEFAULT
+from windlass_sizing.settings.setting import DEFAULT
 
 from windlass.errors import UsageError
 from windlass.launch.inputs import LaunchInputs

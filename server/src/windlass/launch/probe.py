@@ -16,7 +16,7 @@ from windlass_sizing.files.weights import NOT_WHOLE, quantization_of, read_weigh
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
-from windlass_sizing.settings.in_force import FROM_FILE
+from windlass_sizing.settings.setting import FROM_FILE
 
 from windlass.adapters import read
 from windlass.adapters.model import Asked

@@ -18,7 +18,7 @@ from windlass_sizing.placement.api_processes import (
     choose,
     obstacle,
 )
-from windlass_sizing.settings.in_force import DEFAULT, Setting
+from windlass_sizing.settings.setting import DEFAULT, Setting
 from windlass_sizing.settings.values import Value
 
 from windlass.errors import UsageError

@@ -11,7 +11,7 @@ from windlass_sizing.placement import gpus
 from windlass_sizing.quantization.decision import Decision, decide
 from windlass_sizing.quantization.methods import NONE, SMOOTHQUANT_FILE
 from windlass_sizing.quantization.question import CPU, Architecture, Card, Checkpoint
-from windlass_sizing.settings.in_force import CHECKPOINT, DEFAULT, Setting
+from windlass_sizing.settings.setting import CHECKPOINT, DEFAULT, Setting
 from windlass_sizing.settings.values import Value
 
 from windlass.errors import UsageError

@@ -14,8 +14,9 @@ from windlass_sizing import engine_flags
 from windlass_sizing.model import context_length
 from windlass_sizing.settings import engine_words, legacy
 from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW, Effect, Kind
-from windlass_sizing.settings.in_force import DEFAULT, FROM_FILE, MATCH, Layers, Setting, Settings, settings_in_force
+from windlass_sizing.settings.in_force import Layers, Settings, settings_in_force
 from windlass_sizing.settings.parse import CommandLine, parse
+from windlass_sizing.settings.setting import DEFAULT, FROM_FILE, MATCH, Setting
 
 from windlass.adapters.model import Asked
 from windlass.errors import UsageError, usage_errors

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from windlass_sizing.model import draft_words, drafter
 from windlass_sizing.model.draft_words import TOKENS, Requested
 from windlass_sizing.settings import legacy
-from windlass_sizing.settings.in_force import DEFAULT, Setting
 from windlass_sizing.settings.parse import CommandLine
+from windlass_sizing.settings.setting import DEFAULT, Setting
 
 from windlass.errors import UsageError
 from windlass.launch.model import DraftFiles, ModelFiles

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from windlass_sizing.errors import SizingError
 from windlass_sizing.quantization.engine import ENGINE, Needs
 
 Capability = tuple[int, int]
@@ -60,15 +61,25 @@ BLOCK_SCALE = 4 / (128 * 128)  # a float32 for each block of 128 × 128
 MX_SCALE = 1 / 32  # a byte for each 32
 
 
+def needs_of(name: str) -> Needs:
+    """What the pinned engine asks for of one of its methods; SizingError where its record lacks the method."""
+    if name in ENGINE.methods:
+        return ENGINE.methods[name]
+    raise SizingError(
+        f"engine.json of vLLM {ENGINE.release} has no method {name}; write the record again by "
+        "tools/engine_abilities.py where the engine is installed, or leave the method out of methods.py"
+    )
+
+
 def _online(name: str, nominal: float | None = None, real: float | None = None, *formats: str) -> Method:
     """A method of the engine's that quantizes plain weights; it also reads checkpoints of `formats`."""
-    needs = ENGINE.methods["online" if name in ENGINE.online else name]
+    needs = needs_of("online" if name in ENGINE.online else name)
     return Method(name, Kind.ONLINE, nominal, real, needs.capability, needs.dtypes, needs.dtypes, formats=formats)
 
 
 def _format(name: str, *formats: str, model_types: tuple[str, ...] = ()) -> Method:
     """A method of the engine's that reads quantized checkpoints, those of its own name or of `formats`."""
-    needs = ENGINE.methods[name]
+    needs = needs_of(name)
     plain = Method(name, Kind.FORMAT, None, None, needs.capability, needs.dtypes, needs.dtypes)
     return replace(plain, formats=formats or (name,), model_types=model_types)
 
@@ -150,4 +161,4 @@ READERS: dict[str, str] = {
 def reader_of(quantized_by: str) -> Needs | None:
     """What the engine needs to read a checkpoint of this `quant_method`; None when it cannot read it."""
     name = READERS.get(quantized_by)
-    return ENGINE.methods[name] if name else None
+    return needs_of(name) if name else None

@@ -13,37 +13,10 @@ from dataclasses import dataclass, field
 from windlass_sizing.engine_flags import record
 from windlass_sizing.errors import SettingsError
 from windlass_sizing.settings import engine_words, values
-from windlass_sizing.settings.flags import FLAGS, Flag
+from windlass_sizing.settings.flags import FLAGS, ROW, Flag
 from windlass_sizing.settings.parse import CommandLine
+from windlass_sizing.settings.setting import DEFAULT, FIELD, FLAG, Setting
 from windlass_sizing.settings.values import Value
-
-FLAG = "flag"
-FIELD = "field"
-FROM_FILE = "ti_model_config.json"
-MATCH = "match"
-CHECKPOINT = "checkpoint"
-DEFAULT = "default"
-"""Sources of a setting; a variable's is "variable NAME"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One resolved row: its value, where it came from, and why when that is not plain."""
-
-    name: str
-    value: Value
-    source: str
-    why: str = ""
-    secret: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The value as a person may see it."""
-        if self.secret:
-            return "(hidden)"
-        if isinstance(self.value, bool):
-            return str(self.value).lower()
-        return ", ".join(self.value) if isinstance(self.value, tuple) else str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +62,7 @@ class Settings:
 
     def value(self, name: str) -> Value | None:
         """Return the value in force, None where no layer has one."""
-        found = self.rows.get(name)
+        found = self._row(name)
         return found.value if found else None
 
     def whole(self, name: str) -> int:
@@ -99,7 +72,7 @@ class Settings:
 
     def source(self, name: str) -> str:
         """Return the source of the value in force, empty where no layer has one."""
-        found = self.rows.get(name)
+        found = self._row(name)
         return found.source if found else ""
 
     def is_given(self, name: str) -> bool:
@@ -110,6 +83,9 @@ class Settings:
         """Whether the words name a flag, ours or the engine's, in any spelling, with a value or a key or without."""
         ours = flag.removeprefix("--") in self.flags
         return ours or flag in (record().flag_of(word) for word in self.engine_words if word.startswith("-"))
+
+    def _row(self, name: str) -> Setting | None:
+        return self.rows.get(ROW[name].name)  # KeyError for a name that no row has
 
     def engine_value(self, flag: str) -> str | None:
         """Return the text that the words give to one of the engine's own flags."""
