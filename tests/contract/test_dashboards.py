@@ -4,9 +4,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 from windlass_testbed import prometheus
+from windlass_testbed.cases import every_case
 from windlass_testbed.paths import paths
 
 BOARDS = sorted((Path(__file__).resolve().parents[2] / "charts/windlass/files/dashboards").glob("*.json"))
@@ -29,7 +29,7 @@ def test_there_are_five() -> None:
     assert [board.stem for board in BOARDS] == ["licenses", "lookahead", "operator", "quantization", "services"]
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.stem)
+@every_case("board", BOARDS)
 def test_every_query_is_one(board: Path, tmp_path: Path) -> None:
     """As rules, which promtool parses."""
     rows = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries(board))]

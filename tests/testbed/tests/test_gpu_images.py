@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from windlass_testbed import gpu_image_checks, images
+from windlass_testbed.cases import every_case
 from windlass_testbed.gpu_image_checks import (
     CHECKS,
     Outcome,
@@ -55,9 +56,7 @@ def test_a_v100_has_a_torch_and_the_engine_has_its_release():
     assert re.search(r"^vllm==0\.32\.0 ", (ENGINE / "vllm.lock").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "file", sorted((REPOSITORY / "images").rglob("*Dockerfile*")), ids=lambda path: path.parent.name
-)
+@every_case("file", sorted((REPOSITORY / "images").rglob("*Dockerfile*")))
 def test_every_image_of_a_registry_is_named_by_its_digest(file):
     """An image of ours is named by a tag of ours; any other by the hash of what it holds."""
     arguments = dict(re.findall(r"^ARG (\w+)=(\S+)", file.read_text(), re.MULTILINE))
