@@ -220,8 +220,14 @@ def test_sliding_layers_are_told_by_number():
         assert (facts.kv_layers, facts.window_layers, facts.window) == (1, 2, 512)
 
 
-def test_layers_that_run_again_have_weights_once_and_keys_and_values_each_time():
-    """Two stacks of eight layers, each run several times (HRM): sixteen of 64 have weights of their own."""
-    plain, again = {**LLAMA, "num_hidden_layers": 16}, {**LLAMA, "num_hidden_layers": 64, "num_layers_per_stack": 8}
-    assert from_config(again).linear_params == from_config(plain).linear_params
-    assert from_config(again).kv_layers == 64
+@pytest.mark.parametrize("depth", [{"num_hidden_layers": 64, "num_layers_per_stack": 8}, {"num_hidden_layers": 8}])
+def test_layers_that_run_again_have_weights_once_and_keys_and_values_each_time(depth):
+    """Two stacks of eight layers (HRM), of which one runs twice and the other three times in each: 64 of 16."""
+    again = from_config({**LLAMA, **depth, "H_cycles": 2, "L_cycles": 3})
+    plain = from_config({**LLAMA, "num_hidden_layers": 16})
+    assert (again.linear_params, again.kv_layers, again.num_hidden_layers) == (plain.linear_params, 64, 64)
+
+
+def test_layers_that_run_too_often_are_refused():
+    with pytest.raises(FactsError, match="num_hidden_layers"):
+        from_config({**LLAMA, "H_cycles": 10**9, "L_cycles": 10**9})
