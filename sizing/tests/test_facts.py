@@ -206,6 +206,14 @@ def test_classes_that_do_not_generate_have_no_output_head(architecture, head):
     assert from_config({**LLAMA, "architectures": [architecture]}).head_params == head
 
 
+def test_experts_without_weights_are_known_to_the_router_alone():
+    """LongCat's identity experts; what its class works out of other keys is no size that nothing reads."""
+    latent = {"kv_lora_rank": 32, "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    flash = {**LLAMA, **latent, "model_type": "longcat_flash", "n_routed_experts": 8, "expert_ffn_hidden_size": 32}
+    more = from_config({**flash, "zero_expert_num": 4, "qk_head_dim": 24})
+    assert (more.params - from_config({**flash, "zero_expert_num": 0}).params, more.unread) == (2 * 64 * 4, None)
+
+
 def test_an_encoder_keeps_no_keys_and_values():
     facts = from_config({**LLAMA, "architectures": ["BertModel"], "model_type": "bert", "type_vocab_size": 2})
     assert (facts.kv_layers, facts.window_layers, facts.unread) == (0, 0, None)

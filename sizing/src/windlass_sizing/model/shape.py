@@ -188,11 +188,13 @@ def _tied(settings: Settings, row: Architecture) -> bool:
 def _layer_extra(settings: Settings, hidden: int) -> int:
     """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3).
 
-    And relative positions (Inkling).
+    And relative positions with short convolutions (Inkling).
     """
     streams = settings.number("hc_mult") or 0
     residuals = 4 * hidden if settings.number("attn_res_block_size") else 0
-    relative = hidden * (settings.number("num_attention_heads") or 0) * (settings.number("d_rel") or 0)
+    heads, wide = settings.number("num_attention_heads") or 0, settings.number("d_rel") or 0
+    kernel = settings.number("conv_kernel_size") or settings.number("sconv_kernel_size") or 0
+    relative = hidden * (heads * wide + 2 * kernel) if wide else 0
     return (
         residuals
         + relative
