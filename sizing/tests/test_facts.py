@@ -206,6 +206,14 @@ def test_classes_that_do_not_generate_have_no_output_head(architecture, head):
     assert from_config({**LLAMA, "architectures": [architecture]}).head_params == head
 
 
+def test_experts_without_weights_are_known_to_the_router_alone():
+    """LongCat's identity experts; what its class works out of other keys is no size that nothing reads."""
+    latent = {"kv_lora_rank": 32, "q_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    flash = {**LLAMA, **latent, "model_type": "longcat_flash", "n_routed_experts": 8, "expert_ffn_hidden_size": 32}
+    more = from_config({**flash, "zero_expert_num": 4, "qk_head_dim": 24})
+    assert (more.params - from_config({**flash, "zero_expert_num": 0}).params, more.unread) == (2 * 64 * 4, None)
+
+
 def test_an_encoder_keeps_no_keys_and_values():
     facts = from_config({**LLAMA, "architectures": ["BertModel"], "model_type": "bert", "type_vocab_size": 2})
     assert (facts.kv_layers, facts.window_layers, facts.unread) == (0, 0, None)
@@ -220,8 +228,14 @@ def test_sliding_layers_are_told_by_number():
         assert (facts.kv_layers, facts.window_layers, facts.window) == (1, 2, 512)
 
 
-def test_layers_that_run_again_have_weights_once_and_keys_and_values_each_time():
-    """Two stacks of eight layers, each run several times (HRM): sixteen of 64 have weights of their own."""
-    plain, again = {**LLAMA, "num_hidden_layers": 16}, {**LLAMA, "num_hidden_layers": 64, "num_layers_per_stack": 8}
-    assert from_config(again).linear_params == from_config(plain).linear_params
-    assert from_config(again).kv_layers == 64
+@pytest.mark.parametrize("depth", [{"num_hidden_layers": 64, "num_layers_per_stack": 8}, {"num_hidden_layers": 8}])
+def test_layers_that_run_again_have_weights_once_and_keys_and_values_each_time(depth):
+    """Two stacks of eight layers (HRM), of which one runs twice and the other three times in each: 64 of 16."""
+    again = from_config({**LLAMA, **depth, "H_cycles": 2, "L_cycles": 3})
+    plain = from_config({**LLAMA, "num_hidden_layers": 16})
+    assert (again.linear_params, again.kv_layers, again.num_hidden_layers) == (plain.linear_params, 64, 64)
+
+
+def test_layers_that_run_too_often_are_refused():
+    with pytest.raises(FactsError, match="num_hidden_layers"):
+        from_config({**LLAMA, "H_cycles": 10**9, "L_cycles": 10**9})

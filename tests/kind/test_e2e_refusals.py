@@ -15,6 +15,8 @@ import corpus
 import fault_bed
 from kubelet_faults import FAULTS, SAMPLE
 
+TEAM = {"key": "team", "operator": "Exists"}
+
 
 def source(path):
     return {"id": "demo", "source": {"pvc": {"claimName": "models", "path": path}}}
@@ -48,6 +50,26 @@ def test_more_gpus_than_any_node_has_are_refused_with_what_there_is(bed, namespa
     assert "64" in ready["message"]
     assert "8" in ready["message"]
     assert no_server_pod(bed, namespace)
+
+
+def test_node_terms_of_the_pod_template_hold_for_the_inspection_and_the_plan(bed, namespace):
+    """No node has the name, then one has: its Job is made anew there, bears the toleration, and the plan counts on."""
+
+    def apply(host):
+        terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [host]}]}]
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+        template = {"spec": {"affinity": affinity, "tolerations": [TEAM]}}
+        bed.apply(namespace, "placed", resources={"gpus": 64}, podTemplate=template)
+
+    apply("no-such-node")
+    bed.reason(namespace, "placed", "NoMatchingNode")
+    nodes = json.loads(bed.kubectl("get", "nodes", "-o", "json"))["items"]
+    host = next(name for node in nodes if "worker" in (name := node["metadata"]["labels"]["kubernetes.io/hostname"]))
+    apply(host)
+    bed.reason(namespace, "placed", "NotEnoughGpus")
+    pods = bed.items(namespace, "pods", "-l", "serving.windlass.dev/service=placed")
+    placed = [pod["spec"] for pod in pods if "nodeName" in pod["spec"]]
+    assert [(one["nodeName"], TEAM in one["tolerations"]) for one in placed] == [(host, True)]
 
 
 @pytest.mark.parametrize(

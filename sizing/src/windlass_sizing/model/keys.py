@@ -67,6 +67,7 @@ TEXT_PARTS = (
     "llm_config",
     "language_config",
     "thinker_config",
+    "vlm_config",
     "text_model",
     "language_model",
     "language_model_config",

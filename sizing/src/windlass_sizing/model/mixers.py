@@ -50,12 +50,10 @@ def read_latent(settings: Settings) -> Latent | None:
     # A class without a size of its own for the values takes the plain head's (MiniCPM3).
     heads = settings.number("num_attention_heads") or 1
     value_dim = settings.number("v_head_dim") or (settings.number("hidden_size") or 0) // heads
-    return Latent(
-        kv_rank=rank,
-        value_dim=value_dim,
-        is_gated=settings.flag("mla_use_output_gate"),
-        **{name: settings.number(key) or 0 for name, key in sizes.items()},
-    )
+    dims = {name: settings.number(key) or 0 for name, key in sizes.items()}
+    whole = settings.number("qk_head_dim") or 0
+    dims["nope_dim"] = dims["nope_dim"] or max(0, whole - dims["rope_dim"])
+    return Latent(kv_rank=rank, value_dim=value_dim, is_gated=settings.flag("mla_use_output_gate"), **dims)
 
 
 def latent_inputs(latent: Latent, hidden: int, heads: int) -> int:

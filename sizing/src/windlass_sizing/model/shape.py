@@ -26,7 +26,8 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
     sizes = require(settings, WITHOUT_ATTENTION if row.all_layers == STATE else REQUIRED)
     hidden = sizes["hidden_size"]
     base = _attention(settings, row, hidden)
-    layers = _with_shared_kv(settings, read_layers(settings, row, sizes["num_hidden_layers"]))
+    count, own_layers = _depth(settings, sizes["num_hidden_layers"])
+    layers = _with_shared_kv(settings, read_layers(settings, row, count))
     base = replace(base, kv_heads=max((layer.kv_heads or 0 for layer in layers), default=0) or base.kv_heads)
     moe = settings.number("moe_intermediate_size") or _intermediate(settings, row, hidden)
     kinds = {layer.mixer for layer in layers}
@@ -52,9 +53,24 @@ def read_shape(settings: Settings, row: Architecture) -> Shape:
         dense_beside_experts=row.dense_beside_experts,
         compressed_layers=math.ceil(sum(1 / ratio for ratio in compression_ratios(settings) if ratio)),
         twin=row.twin,
-        own_layers=2 * (settings.number("num_layers_per_stack") or 0),
+        own_layers=own_layers,
         unrouted=settings.number("zero_expert_num") or 0,
     )
+
+
+def _depth(settings: Settings, layers: int) -> tuple[int, int]:
+    """How many layers run, and how many of them have weights of their own; 0: all.
+
+    HRM runs two stacks several times. Its files say the layers of a stack, or these beside all that run.
+    """
+    high, low = settings.number("H_cycles"), settings.number("L_cycles")
+    if not high or low is None:
+        return layers, 0
+    stack = settings.number("num_layers_per_stack")
+    if not stack:
+        stack, layers = layers, layers * high * (low + 1)
+    must_be_plausible("num_hidden_layers", layers)
+    return layers, 2 * stack
 
 
 def require(settings: Settings, facts: tuple[str, ...]) -> dict[str, int]:
@@ -172,11 +188,13 @@ def _tied(settings: Settings, row: Architecture) -> bool:
 def _layer_extra(settings: Settings, hidden: int) -> int:
     """Per-layer inputs (Gemma 3n, 4), hyper-connections (DeepSeek V4), residuals over blocks of layers (Kimi K3).
 
-    And relative positions (Inkling).
+    And relative positions with short convolutions (Inkling).
     """
     streams = settings.number("hc_mult") or 0
     residuals = 4 * hidden if settings.number("attn_res_block_size") else 0
-    relative = hidden * (settings.number("num_attention_heads") or 0) * (settings.number("d_rel") or 0)
+    heads, wide = settings.number("num_attention_heads") or 0, settings.number("d_rel") or 0
+    kernel = settings.number("conv_kernel_size") or settings.number("sconv_kernel_size") or 0
+    relative = hidden * (heads * wide + 2 * kernel) if wide else 0
     return (
         residuals
         + relative

@@ -15,7 +15,7 @@ from windlass_sizing.model.settings import Settings, is_number, library, part_se
 
 PARTS = (
     *("vision_config", "audio_config", "vision_tower_config", "visual", "speech_config", "encoder_config"),
-    *("vit_config", "qformer_config"),
+    *("vit_config", "qformer_config", "acoustic_tokenizer_encoder_config", "semantic_tokenizer_encoder_config"),
 )
 WIDTH = ("hidden_size", "d_model", "width", "vt_hidden_size", "dim", "hidden_dim", "n_embd")
 DEPTH = (
@@ -84,9 +84,11 @@ def tower_params(config: Mapping[str, Any], text_hidden: int) -> tuple[bool, int
 
 
 def _parts(config: Mapping[str, Any]) -> list[Settings]:
-    inner = config.get("thinker_config")
+    thinker, inner = config.get("thinker_config"), config.get("vlm_config")
+    if isinstance(thinker, Mapping):
+        return _parts({"model_type": f"{config.get('model_type')}_thinker", **thinker})
     if isinstance(inner, Mapping):
-        return _parts({"model_type": f"{config.get('model_type')}_thinker", **inner})
+        return _parts(inner)
     return [settings for name in PARTS if (settings := part_settings(config, name))]
 
 
