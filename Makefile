@@ -240,7 +240,8 @@ bench-cli: sync ## how fast the command line answers
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
 bench-front: sync ## processor time of the API's process: the guard and the owner of several processes alone, then vLLM's server without the guard and with it; TURNS=4 BEFORE=a checkout's server/src below the repository MORE=flags of run.py
-	@for part in guard owner; do PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/$${part}_alone.py || exit 1; done
+	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
+	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/owner_alone.py
 	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
