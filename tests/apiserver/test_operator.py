@@ -79,19 +79,14 @@ class Bed:
             raise
 
     def condition(self, name: str, type_: str) -> dict:
-        rows = self.get("llm", name).get("status", {}).get("conditions", [])
+        """The condition, once the status is of the present spec."""
+        service = self.get("llm", name)
+        status, generation = service.get("status", {}), service["metadata"]["generation"]
+        rows = status["conditions"] if status.get("observedGeneration") == generation else []
         return next((row for row in rows if row["type"] == type_), {})
 
     def until_reason(self, name: str, type_: str, reason: str) -> dict:
-        """Wait until the operator gives the reason for the present spec."""
-
-        def look() -> dict | None:
-            service = self.get("llm", name)
-            status = service.get("status", {})
-            is_of_it = status.get("observedGeneration") == service["metadata"]["generation"]
-            rows = status.get("conditions", []) if is_of_it else []
-            return next((row for row in rows if (row["type"], row["reason"]) == (type_, reason)), None)
-
+        look = lambda: (row := self.condition(name, type_)).get("reason") == reason and row  # noqa: E731
         return self.until(look, f"{type_} {reason}")
 
     def answer_inspection(self, message: str) -> dict:
@@ -103,10 +98,8 @@ class Bed:
             "metadata": {
                 "name": job["metadata"]["name"] + "-" + job["metadata"]["uid"][:5],
                 "labels": job["spec"]["template"]["metadata"]["labels"],
-                "ownerReferences": [
-                    {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"],
-                     "uid": job["metadata"]["uid"], "controller": True}
-                ],
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "controller": True,
+                                     "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}],
             },
             "spec": job["spec"]["template"]["spec"],
         }  # fmt: skip
