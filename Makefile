@@ -95,7 +95,7 @@ upgrade-licenses: sync ## the license servers of 0.1.0 and of this release in tu
 	@$(BIN)/python license_server/crash/upgrade.py
 
 ##@ Test
-.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead test-gpu-grammars test-seeded-faults
+.PHONY: test test-fast test-apiserver test-engine test-long test-kind test-published test-e2e test-tiny test-chat-page test-clients test-docs test-console demo-console test-ray test-nfs test-ingress test-autoscale test-usage test-gpu test-gpu-lookahead test-gpu-grammars test-seeded-faults
 # `make`, not its variable: with that, `make -n` would run the line and take the check for passed.
 test: sync ## everything but what has passed with the same input, FORCE=1 that too; ISA=avx2 as on a processor without AVX-512
 	@$(SUITES) check -- make --no-print-directory check
@@ -114,6 +114,8 @@ test-seeded-faults: sync ## a fault of one line for each fast suite, in a copy o
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(ENGINE_TESTS) tests/engine/api/run_chat_page.py
+test-clients: sync ## client libraries at real vLLM, each at the version of tests/engine/api/run_clients.py
+	@$(ENGINE_TESTS) tests/engine/api/run_clients.py
 test-tiny: sync ## every tiny model in vLLM
 	@$(ENGINE_TESTS) tests/engine/models/test_tiny_models.py --all-tiny
 test-nfs: sync ## inspection, download and serving on an NFS share that goes away, in guests with Debian's kernel: 15 min emulated

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from windlass.grammars.plugin import by_request
-from windlass.grammars.tools import forced_bound, where_kept
+from windlass.grammars.tools import forced_bound, forced_whole, where_kept
 from windlass_testbed.cases import every_case
 
 VOCABULARY = 100
@@ -125,3 +125,27 @@ def test_forced_calls_are_bound_at_the_level_auto(choice: Any, level: str, passe
     """A level that somebody set stays."""
     resolve = forced_bound(lambda _, __, level: level, "auto", "parameter")
     assert resolve([], choice, level) == passed
+
+
+@pytest.mark.parametrize(
+    ("choice", "level", "inside"),
+    [
+        ("required", "auto", "parameter"),
+        (SimpleNamespace(type="function"), "auto", "parameter"),
+        ("auto", "auto", "auto"),
+        (None, "auto", "auto"),
+        ("required", "function", "function"),
+        ("required", "parameter", "parameter"),
+    ],
+)
+def test_one_call_at_a_time_is_bound_too(choice: Any, level: str, inside: str) -> None:
+    """`parallel_tool_calls: false` lets the engine raise `auto` to `function`: the level is ours before that."""
+    seen: list[str] = []
+
+    def built_in(parser: Any, request: Any) -> Any:
+        seen.append(parser.tool_strict_level)
+        return request
+
+    parser, request = SimpleNamespace(tool_strict_level=level), SimpleNamespace(tool_choice=choice)
+    assert forced_whole(built_in, "auto", "parameter")(parser, request) is request
+    assert (seen, parser.tool_strict_level) == ([inside], level)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from windlass.grammars.tools import forced_bound, is_kept, where_kept
+from windlass.grammars.tools import forced_bound, forced_whole, is_kept, where_kept
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request
@@ -39,6 +39,10 @@ def register() -> None:
     resolve = forced_bound(resolve_tool_strictness, ToolStrictLevel.AUTO, ToolStrictLevel.PARAMETER)
     for module in (structural_tag_registry, abstract_parser):
         module.resolve_tool_strictness = resolve
+    parser = abstract_parser.DelegatingParser
+    parser._apply_structural_tag = forced_whole(
+        parser._apply_structural_tag, ToolStrictLevel.AUTO, ToolStrictLevel.PARAMETER
+    )
 
 
 def by_request(built_in: GrammarInit) -> GrammarInit:

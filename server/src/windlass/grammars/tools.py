@@ -19,6 +19,7 @@ SCHEMAS_MAX = 1024
 """Verdicts of a process that are kept, by schema."""
 WithStrict = Callable[[Any, bool], Any]
 Resolve = Callable[[Any, Any, Any], Any]
+Apply = Callable[[Any, Any], Any]
 UNFORCED = (None, "auto", "none")
 
 
@@ -26,10 +27,32 @@ def forced_bound(built_in: Resolve, auto: object, parameter: object) -> Resolve:
     """The engine's `resolve_tool_strictness`; at the level `auto` a forced call is taken as at `parameter`."""
 
     def resolve(tools: Any, tool_choice: Any, level: Any) -> Any:  # noqa: ANN401 - as the engine calls it
-        is_forced = tool_choice not in UNFORCED and getattr(tool_choice, "mode", None) != "auto"
-        return built_in(tools, tool_choice, parameter if level == auto and is_forced else level)
+        return built_in(tools, tool_choice, parameter if level == auto and _is_forced(tool_choice) else level)
 
     return resolve
+
+
+def forced_whole(built_in: Apply, auto: object, parameter: object) -> Apply:
+    """The engine's `_apply_structural_tag`; at the level `auto` a forced call is taken as at `parameter` throughout.
+
+    Inside, the engine raises `auto` to `function` for `parallel_tool_calls: false` and for some tool parsers, and
+    `function` sets arguments free.
+    """
+
+    def apply(parser: Any, request: Any) -> Any:  # noqa: ANN401 - as the engine calls it
+        if parser.tool_strict_level != auto or not _is_forced(request.tool_choice):
+            return built_in(parser, request)
+        parser.tool_strict_level = parameter
+        try:
+            return built_in(parser, request)
+        finally:
+            parser.tool_strict_level = auto
+
+    return apply
+
+
+def _is_forced(tool_choice: Any) -> bool:  # noqa: ANN401 - of Chat Completions, or of the Responses API
+    return tool_choice not in UNFORCED and getattr(tool_choice, "mode", None) != "auto"
 
 
 def where_kept(built_in: WithStrict, is_kept: Callable[[str], bool]) -> WithStrict:
