@@ -48,6 +48,8 @@ OF_ROW = {
     "worker-num": ("1", "2"), "prefix-offload-mib": ("2048", "1.5"), "max-num-batched-tokens": ("4096", "16384"),
 }  # fmt: skip
 WRITTEN = ("model", "served-model-name", "shutdown-timeout")  # by every plan, from fields that no variable overrules
+DECIDED = (*(name for name, _ in OF_ENGINE.values()), "cpu-draft-threads", "api-server-count", "prefix-offload-mib")
+"""Rows that the plan chooses and writes as flags."""
 ROWS = tuple(flag for flag in FLAGS if flag.effect is not Effect.MISSING and flag.name not in WRITTEN)
 ENGINES_OWN = ("--kv-cache-dtype=fp8", "--kv_offloading_size=4", "--block-size=16", "--hf-overrides={}", "-dp=1")
 DRAFT = {"source": {"pvc": {"claimName": "d"}}}
@@ -121,7 +123,8 @@ def _differences(spec: LLMServiceSpec, plan: Plan) -> list[str]:
     if settings.source(LENGTH) != FLAG and not settings.whole(LENGTH):
         given.pop(LENGTH, None)  # a variable may leave the length to the engine, and the plan writes a number
     found = [f"{name} {value} {server.value(name)}" for name, value in given.items() if server.value(name) != value]
-    return [*found, *_engine_differences(spec, settings, server)]
+    alone = [name for name in server.rows if server.is_given(name) and name not in (*given, *WRITTEN, *DECIDED)]
+    return [*found, *(f"{name} is the server's alone" for name in alone), *_engine_differences(spec, settings, server)]
 
 
 def _engine_differences(spec: LLMServiceSpec, settings: Settings, server: Settings) -> list[str]:

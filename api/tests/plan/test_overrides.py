@@ -140,3 +140,10 @@ def test_text_that_the_server_refuses_counts_no_layer():
     sentence = "which is no whole number; write it as digits, as 2"
     assert settings_of(spec).problems == (f'--tensor-parallel-size is "two", {sentence}',)
     assert in_force(args=["--tp", "two"], env=variable("TP", "4")).tensor_parallel_size == 4
+
+
+def test_a_list_of_adapters_too_deep_to_read_ends_no_plan():
+    """The server refuses it, as any text that is no list of adapters."""
+    assert (
+        planned(args=["--lora-modules", "[" * 9000]) == planned(env=variable("LORA_MODULES", "[" * 9000)) == planned()
+    )

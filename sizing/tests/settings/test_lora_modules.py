@@ -35,7 +35,8 @@ def test_forms(text: str, expected: tuple[Given, ...]) -> None:
 @every_case(
     "text",
     ["", " , ", "sql", "=x", "sql=", "[", "[]", "[1]", "[[]]", '{"name": "x"}', '{"name": "x", "path": 1}', "{",
-     '{"name": "x", "path": "y", "rank": 8}', "a=b {", '["a"]', '["{"]', '{"name": "", "path": "y"}'],
+     '{"name": "x", "path": "y", "rank": 8}', "a=b {", '["a"]', '["{"]', '{"name": "", "path": "y"}',
+     "[" * 9000, '{"a":' * 2600, '[{"a":' * 2600],
 )  # fmt: skip
 def test_what_is_no_adapter(text: str) -> None:
     """Anything else is told as wrong, never half-read."""
