@@ -341,7 +341,7 @@ def test_a_pickle_of_more_than_tensors_is_refused(volume):
 
 @pytest.mark.parametrize("suffix", ["safetensors", "bin"])
 def test_what_is_read_of_many_adapters_is_bounded(tmp_path, monkeypatch, suffix):
-    """One is within the bound, all together are not."""
+    """Refused by the sum: each adapter alone is within the bound."""
     model(tmp_path / "base")
     monkeypatch.setattr(documents.Budget.__init__, "__defaults__", (3000,))
     for number in range(30):

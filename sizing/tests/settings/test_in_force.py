@@ -92,7 +92,7 @@ def test_a_beginning_stands_for_the_whole_flag(flag, short):
     assert whole.problems == ()
     for words in ((short, text), (f"{short}={text}",), ("--" + short[2:].replace("-", "_"), text)):
         assert in_force(*words) == whole
-    assert split((f"{short}={text}",), BY_NAME, EngineFlags("", {})).said == {}
+    assert split((f"{short}={text}",), BY_NAME, EngineFlags("", {})).texts == {}
 
 
 @every_case("name", sorted({*BY_NAME, *NAMES}))
@@ -102,7 +102,7 @@ def test_a_flag_of_ours_is_no_beginning_of_another(name):
 
 
 def test_every_spelling_of_the_split_is_read():
-    """Those of one dash, too."""
+    """Flags of one dash are read, too."""
     for word in ("--tensor-parallel-size", "--num-gpus", "--tp", "-tp", "--tensor_parallel_size"):
         assert in_force(word, "4").value("tensor-parallel-size") == 4
         assert in_force(f"{word}=4").value("tensor-parallel-size") == 4

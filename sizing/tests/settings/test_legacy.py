@@ -14,7 +14,7 @@ EXAMPLE = {Kind.TEXT: "words", Kind.WHOLE: "4", Kind.SWITCH: "true", Kind.NAMES:
 
 def modern(text: str, **environment: str) -> tuple[dict[str, str], list[str], list[str]]:
     line, told = legacy.modern(parse(tuple(text.split())), environment)
-    return line.said, list(line.engine_words), told
+    return line.texts, list(line.engine_words), told
 
 
 def config(words: list[str], flag: str = "--speculative-config") -> dict[str, object]:

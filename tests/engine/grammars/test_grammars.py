@@ -61,14 +61,14 @@ def servers(engine):
 def test_a_server_keeps_every_schema_in_every_order(servers, order):
     """A forced call and two schemas, each the first request of two servers, and all of them a second time."""
     for name in order.split(",") * 2:
-        answer = asked(servers.address(order), name)
+        answer = ask(servers.address(order), name)
         assert answer.status_code == 200, f"{name}: {answer.text}"
         message = answer.json()["choices"][0]["message"]
         text = message["tool_calls"][0]["function"]["arguments"] if name == "call" else message["content"]
         jsonschema.validate(json.loads(text), SCHEMAS[name])
 
 
-def asked(address, name):
+def ask(address, name):
     schema = SCHEMAS[name]
     tool = {"type": "function", "function": {"name": "find", "parameters": schema}}
     shape = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}

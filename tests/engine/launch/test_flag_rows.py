@@ -36,7 +36,7 @@ def said(row) -> set[str]:
     words = tuple(shlex.split(row.line))
     words = words[next((words.index(end) + 1 for end in COMMANDS if end in words), 0) :]
     by_variable = {flag.name for flag in FLAGS if set(flag.variables) & set(row.variables)}
-    return set(parse(words).said) | by_variable
+    return set(parse(words).texts) | by_variable
 
 
 def test_every_flag_has_a_row():

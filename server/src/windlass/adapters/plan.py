@@ -40,7 +40,7 @@ def decide(adapters: Adapters, want: Want) -> AdapterPlan:
 
 
 def _once(served: tuple[Adapter, ...]) -> tuple[Adapter, ...]:
-    """One for each directory: the model's own adapter goes by all of its names."""
+    """Adapters by directory: the model's own has all of its names."""
     return tuple({adapter.path: adapter for adapter in served}.values())
 
 

@@ -103,7 +103,7 @@ def _kind(status: os.stat_result) -> str:
 
 
 def without_config(directory: Path) -> str:
-    """What to do where Mistral's params.json lies there without a config.json; empty for any other directory."""
+    """Remedy for a directory that has Mistral's params.json and no config.json; empty for any other."""
     if not (directory / "params.json").is_file():
         return ""
     return "params.json, Mistral's form, is not read: put the model's config.json beside it"

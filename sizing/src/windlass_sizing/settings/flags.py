@@ -178,7 +178,7 @@ FLAGS: tuple[Flag, ...] = (
     # For an engine that has flags which our record of it lacks.
     Flag("allow-unknown-flags", Kind.SWITCH, "pass flags on that neither windlass nor its record of the engine knows",
          ("ALLOW_UNKNOWN_FLAGS",), "false", effect=Effect.OURS),
-    # What other engines needed: accepted, and said to be without effect.
+    # What other engines needed: accepted without effect.
     Flag("use-v2-block-manager", Kind.SWITCH, "older engines' block manager", effect=Effect.NONE,
          instead="this engine has one block manager"),
     Flag("num-scheduler-steps", Kind.WHOLE, "older engines' multi-step scheduling", effect=Effect.NONE,

@@ -32,7 +32,7 @@ class Layers:
 
     def texts(self, flag: Flag) -> Iterator[tuple[str, str]]:
         """Every text that a layer gives to the row, with its source."""
-        if (text := self.line.said.get(flag.name)) is not None:
+        if (text := self.line.texts.get(flag.name)) is not None:
             yield text, FLAG
         if (text := self.fields.get(flag.name)) is not None:
             yield text, FIELD
@@ -96,7 +96,7 @@ def settings_in_force(layers: Layers, rows: Iterable[Flag] = FLAGS) -> Settings:
     """The settings that the layers give to these rows."""
     problems = list(layers.line.problems)
     found = {flag.name: setting for flag in rows if (setting := _first(flag, layers, problems)) is not None}
-    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.said))
+    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.texts))
 
 
 def _first(flag: Flag, layers: Layers, problems: list[str]) -> Setting | None:

@@ -113,17 +113,17 @@ def modern(line: CommandLine, environment: Mapping[str, str]) -> tuple[CommandLi
     """The command line in today's flags, and notes about it; SettingsError for work that nobody does any more."""
     old = split(line.engine_words, _BY_NAME).checked()
     for flag in GONE:
-        text = old.said.get(flag.name)
+        text = old.texts.get(flag.name)
         if text is not None and _wants(values.read(flag, text, f"--{flag.name}")):
             raise SettingsError(f"--{flag.name} {text} is not in this version; {flag.instead}")
-    told = [f"--{flag.name} has no effect: {flag.instead}" for flag in IDLE if flag.name in old.said]
+    told = [f"--{flag.name} has no effect: {flag.instead}" for flag in IDLE if flag.name in old.texts]
     words = list(old.engine_words)
-    for target, keys in _targets(old.said, _tokens(line, environment)).items():
+    for target, keys in _targets(old.texts, _tokens(line, environment)).items():
         _refuse_both(target, keys, words)
         words += [f"--{target}", json.dumps(keys)]
-    if old.said.get("worker-use-ray", "false").lower() == "true":
+    if old.texts.get("worker-use-ray", "false").lower() == "true":
         words += ["--distributed-executor-backend", "ray"]
-    return CommandLine(line.said, tuple(words)), told
+    return CommandLine(line.texts, tuple(words)), told
 
 
 def _wants(value: Value) -> bool:
@@ -134,16 +134,16 @@ def _wants(value: Value) -> bool:
 def _tokens(line: CommandLine, environment: Mapping[str, str]) -> Value | None:
     """How many tokens are drafted, where somebody says so."""
     row = ROW[TOKENS]
-    said = [line.said.get(TOKENS), *(environment.get(name) for name in row.variables)]
-    text = next((word for word in said if word), None)
+    given = [line.texts.get(TOKENS), *(environment.get(name) for name in row.variables)]
+    text = next((word for word in given if word), None)
     return values.read(row, text, f"--{TOKENS}") if text else None
 
 
-def _targets(said: Mapping[str, str], tokens: Value | None) -> dict[str, dict[str, Value]]:
+def _targets(texts: Mapping[str, str], tokens: Value | None) -> dict[str, dict[str, Value]]:
     found: dict[str, dict[str, Value]] = {}
     for name, row in _MOVED.items():
-        if name in said:
-            found.setdefault(row.target, {})[row.key] = values.read(row.flag, said[name], f"--{name}")
+        if name in texts:
+            found.setdefault(row.target, {})[row.key] = values.read(row.flag, texts[name], f"--{name}")
     if SPECULATION in found:
         found[SPECULATION] = _draft(found[SPECULATION], tokens)
     return found

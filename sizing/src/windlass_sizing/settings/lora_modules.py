@@ -13,7 +13,7 @@ BETWEEN = ", \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One adapter of --lora-modules, as it was written."""
+    """An adapter of --lora-modules, as it was written."""
 
     name: str
     path: str

@@ -21,9 +21,9 @@ SHORT = ("-q", "-tp", "-pp", "-spec-draft-tp")
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What was said: our flags by name, and the engine's words in their order."""
+    """Texts of our flags by name, and the engine's words in their order."""
 
-    said: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
     engine_words: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     """Sentences on flags that were left out because they cannot be read."""
@@ -42,15 +42,15 @@ def parse(words: tuple[str, ...]) -> CommandLine:
     """
     if words and not words[0].startswith("-"):
         line = split(words[1:], BY_NAME).checked()
-        if (other := line.said.get("model", words[0])) != words[0]:
+        if (other := line.texts.get("model", words[0])) != words[0]:
             raise SettingsError(f"two models are named, {words[0]} and --model {other}; leave one of them out")
-        return replace(line, said={"model": words[0], **line.said})
+        return replace(line, texts={"model": words[0], **line.texts})
     return split(words, BY_NAME).checked()
 
 
 def split(words: tuple[str, ...], flags: Mapping[str, Flag], engine: EngineFlags | None = None) -> CommandLine:
     """Split the words by a table of flags and their other names; `engine` knows which names may be shortened."""
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     others: list[str] = []
     problems: list[str] = []
     rest = list(words)
@@ -62,10 +62,10 @@ def split(words: tuple[str, ...], flags: Mapping[str, Flag], engine: EngineFlags
             others.append(word)
             continue
         try:
-            said[flag.name] = _negated(flag, joined) if negated else value if joined else _take(flag, rest)
+            texts[flag.name] = _negated(flag, joined) if negated else value if joined else _take(flag, rest)
         except SettingsError as error:
             problems.append(str(error))
-    return CommandLine(said, tuple(others), tuple(problems))
+    return CommandLine(texts, tuple(others), tuple(problems))
 
 
 def _is_flag(word: str) -> bool:

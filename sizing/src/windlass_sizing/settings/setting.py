@@ -1,4 +1,4 @@
-"""One resolved setting, and the names of what it may come from. No behaviour beyond how a person sees it."""
+"""Value type of a resolved setting, and the names of its sources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One resolved row: its value, where it came from, and why when that is not plain."""
+    """Resolved row: its value, its source, and a reason where the source does not explain it."""
 
     name: str
     value: Value

@@ -19,7 +19,7 @@ PORT_MAX = 65535
 
 
 def read(flag: Flag, text: str, origin: str) -> Value:
-    """The value; `origin` names where it was said, for the sentence."""
+    """The value; `origin` names its source, for the sentence."""
     value = _READERS[flag.kind](text)
     if value is None:
         raise SettingsError(f'{origin} is "{text}", which is no {flag.kind.value}; {_example(flag)}')
