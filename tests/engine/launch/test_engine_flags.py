@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from windlass.errors import UsageError
 from windlass_sizing import engine_flags
+from windlass_sizing.errors import SettingsError
 from windlass_sizing.settings import engine_words
 
 
@@ -28,5 +28,5 @@ def test_a_flag_that_leaves_the_engine_is_refused(parsers):
     left = next(iter(sorted(parsers, key=len, reverse=True)))
     record = engine_flags.record()
     less = engine_flags.EngineFlags(record.release, {n: t for n, t in record.takes.items() if n != left})
-    with pytest.raises(UsageError, match=f"there is no flag {left}"):
+    with pytest.raises(SettingsError, match=f"there is no flag {left}"):
         engine_words.check((left,), less)
