@@ -64,6 +64,18 @@ async def test_the_real_planner_plans_and_refuses():
             await real.decide("a", question(num_attention_heads=1_000_000_000_039))
 
 
+@pytest.mark.parametrize(("label", "is_planned"), [("b", True), ("c", False)])
+async def test_labels_of_nodes_reach_the_real_planner(label: str, is_planned: bool):
+    """A selector and a required affinity are judged by all labels that a node has."""
+    terms = [{"matchExpressions": [{"key": "a", "operator": "In", "values": [label]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    specs = {"scheduling": {"nodeSelector": {"a": label}}}, {"podTemplate": {"spec": {"affinity": affinity}}}
+    async with aclosing(Planners()) as real:
+        found = [await real.decide("a", Question({**SPEC, **more}, FACTS, NODES)) for more in specs]
+    assert [isinstance(one, Plan) for one in found] == [is_planned] * len(specs)
+    assert is_planned or [one.reason for one in found] == ["NoMatchingNode"] * len(specs)
+
+
 async def test_a_plan_without_end_keeps_nobody_waiting(planners):
     """Three of one namespace never end, while another plans as ever."""
     await asyncio.gather(*(planners.decide(name, question()) for name in ("good", "bad")))  # both processes are up

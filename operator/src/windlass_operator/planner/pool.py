@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
 import msgspec
-from windlass_api.plan.model import RESOURCE_GROUP_LABEL, Inventory, NodeGpus, Plan, Refusal
+from windlass_api.plan.model import NodeGpus, Plan, Refusal
 
 from windlass_operator.errors import UserError
 from windlass_operator.planner.process import LENGTH_BYTES, Answer, Question, framed
@@ -41,7 +41,7 @@ class Worker:
         """The answer; the nodes go along where they are others than before."""
         nodes = question.inventory.nodes if question.inventory else None
         same = nodes is not None and nodes is self.nodes
-        sent = replace(question, inventory=None) if same else _slim(question)
+        sent = replace(question, inventory=None) if same else question
         self.nodes = None
         found = await _exchange(self.process, framed(sent))
         self.nodes = nodes
@@ -115,15 +115,6 @@ class Planners:
         """End the processes."""
         while self._idle:
             await _end(self._idle.pop().process)
-
-
-def _slim(question: Question) -> Question:
-    """Without the nodes' labels that no plan reads: nodes have dozens, and there may be a thousand nodes."""
-    nodes = (
-        replace(node, labels={key: text for key, text in node.labels.items() if key == RESOURCE_GROUP_LABEL})
-        for node in (question.inventory or Inventory()).nodes
-    )
-    return replace(question, inventory=Inventory(tuple(nodes)))
 
 
 async def _exchange(process: Process, message: bytes) -> Answer:
