@@ -219,7 +219,7 @@ def test_an_encoder_keeps_no_keys_and_values():
     assert (facts.kv_layers, facts.window_layers, facts.unread) == (0, 0, None)
 
 
-def test_sliding_layers_are_told_by_number():
+def test_sliding_layers_are_named_by_number():
     """Inkling's own file, and the words that transformers writes for it."""
     sizes = {**LLAMA, "model_type": "inkling_text", "num_hidden_layers": 3, "sliding_window_size": 512}
     by_number, by_word = {"local_layer_ids": [0, 1]}, {"layer_types": ["hybrid_sliding", "hybrid_sliding", "hybrid"]}

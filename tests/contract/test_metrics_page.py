@@ -159,14 +159,14 @@ def test_no_program_has_none(found: dict[str, list[Row]]) -> None:
 def test_every_metric_that_alerts_and_dashboards_ask_for_is_exported(found: dict[str, list[Row]]) -> None:
     """Of ours; a histogram has three series."""
     exported = {name for rows in found.values() for name, *_ in rows}
-    asked = {
+    queried = {
         name
         for file in ASKING
         for query in expressions(yaml.safe_load(file.read_text()))
         for name in re.findall(r"\bwindlass_\w+", query)
     }
-    assert len(asked) >= MANY
-    assert {name for name in asked if not exported & {name, SERIES.sub("", name)}} == set()
+    assert len(queried) >= MANY
+    assert {name for name in queried if not exported & {name, SERIES.sub("", name)}} == set()
 
 
 def expressions(part: Any) -> Iterator[str]:

@@ -153,7 +153,7 @@ def test_the_place_is_named_by_what_goes_into_it() -> None:
     assert len({target(there), *others}) == 5
 
 
-def test_tensors_that_the_engine_ignores_are_told_once() -> None:
+def test_tensors_that_the_engine_ignores_are_noted_once() -> None:
     """Of an adapter that goes by several names, too; of a merged one nothing is ignored."""
     own = replace(OWN, ignored="2 of 4 tensors (visual) of adapter sql", digest="d")
     plan = decide(Adapters(own=own), replace(WANT, served=("model", "chat"), base="/data/Qwen2-7B"))

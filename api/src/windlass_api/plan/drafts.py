@@ -47,19 +47,17 @@ def requested(spec: LLMServiceSpec, settings: Settings) -> draft_words.Requested
 
 def captures_draft_model(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, gpus: int, engines: int) -> bool:
     """Whether a draft model on the card runs by our integration without the cache, as the server decides."""
-    return _draft_model_alone(spec, settings, facts) is not None and not _engines_why(spec, settings, gpus, engines)
+    config = _draft_model_alone(spec, settings, facts)
+    return config is not None and not _engines_why(config, gpus, engines)
 
 
 def slow_draft_model(
     spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, gpus: int, engines: int
 ) -> tuple[str, ...]:
     """Warning of a draft model that the engine's own speculator runs; empty where there is none."""
-    if _draft_model_alone(spec, settings, facts) is None or not (why := _engines_why(spec, settings, gpus, engines)):
-        return ()
-    return (
-        f"{WARNING}the draft model never rests, and its steps run without CUDA graphs: {why}; "
-        "it may make answers slower than no draft model",
-    )
+    config = _draft_model_alone(spec, settings, facts)
+    why = _engines_why(config, gpus, engines) if config else ""
+    return (WARNING + drafter.slow_steps(why),) if why else ()
 
 
 def _draft_model_alone(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> draft_words.Requested | None:
@@ -73,28 +71,27 @@ def _draft_model_alone(spec: LLMServiceSpec, settings: Settings, facts: ModelFac
     return config if (config.method or by_files or drafter.DRAFT_MODEL) == drafter.DRAFT_MODEL else None
 
 
-def _engines_why(spec: LLMServiceSpec, settings: Settings, gpus: int, engines: int) -> str:
+def _engines_why(config: draft_words.Requested, gpus: int, engines: int) -> str:
     """Why a draft model is left to the engine's own speculator; empty where it is not."""
     if engines > 1:
         return f"there are {engines} engines"
     if gpus > 1:
         return f"the engine has {gpus} GPUs"
-    config = requested(spec, settings)
-    is_drawn = config is not None and config.config.get("draft_sample_method", "greedy") != "greedy"
-    return "its drafts are drawn" if is_drawn else ""
+    is_greedy = config.config.get("draft_sample_method", "greedy") == "greedy"
+    return "" if is_greedy else "its drafts are drawn"
 
 
 def other_drafter(spec: LLMServiceSpec, settings: Settings) -> drafter.Unfit | None:
     """Flags of the engine for drafts that do not go with our integration; what a directory holds is seen later."""
-    who, asked = drafting(spec, settings), requested(spec, settings)
+    who, config = drafting(spec, settings), requested(spec, settings)
     flag = next((flag for flag in (*drafter.FLAGS, OLD_MODEL) if settings.names(flag)), "")
-    if who is None or asked is None or not flag:
+    if who is None or config is None or not flag:
         return None
     takes = (drafter.DRAFT_MODEL,) if drafts_on_cpu(spec, settings) else drafter.BESIDE_LOOKAHEAD
     on_cpus = spec.resources.gpus == 0
-    if asked.directory and asked.method in ("", *takes) and not on_cpus:
+    if config.directory and config.method in ("", *takes) and not on_cpus:
         return None
-    method, where = f" (method {asked.method})" if asked.method else "", " on CPUs" if on_cpus else ""
+    method, where = f" (method {config.method})" if config.method else "", " on CPUs" if on_cpus else ""
     return f"{who[0]} and {flag}{method} exclude each other{where}", f"leave {flag} out, or {who[1]}"
 
 

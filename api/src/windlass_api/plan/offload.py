@@ -46,8 +46,8 @@ def kv_offload_gib(spec: LLMServiceSpec, settings: Settings) -> float:
     if spec.image.family != "vllm" or settings.engine_value(KV_BACKEND) == KV_ELSEWHERE:
         return 0.0
     prefixes_gib = prefix_mib(settings) / 1024 / engine_in_force(spec, settings).workers
-    asked = _number(settings.engine_value(KV_SIZE)) or prefixes_gib
-    return min(ASKED_MAX_GIB, asked or _connector_bytes(settings.engine_value(KV_TRANSFER)) / GIB)
+    named_gib = _number(settings.engine_value(KV_SIZE)) or prefixes_gib
+    return min(ASKED_MAX_GIB, named_gib or _connector_bytes(settings.engine_value(KV_TRANSFER)) / GIB)
 
 
 def weights_offload_gib(spec: LLMServiceSpec, settings: Settings, weights_gib: float, gpus: int) -> float:

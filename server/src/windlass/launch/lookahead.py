@@ -105,8 +105,7 @@ def _without_cache(start: LaunchInputs) -> Lookahead:
     if not _is_draft_model(start):
         return Lookahead(notes=notes)
     if why := _engines_why(start):
-        slow = f"the draft model never rests, and its steps run without CUDA graphs: {why}; it may make answers slower"
-        return Lookahead(notes=(*notes, slow))
+        return Lookahead(notes=(*notes, drafter.slow_steps(why)))
     return Lookahead(_device_words(start), _variables(start), (*notes, *_fixed(start)), _changed(start))
 
 

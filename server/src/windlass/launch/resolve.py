@@ -77,11 +77,11 @@ def looked_for(argv: tuple[str, ...], environment: Mapping[str, str], style: Sty
     """
     known, line = environment if style.has_variables else {}, parse(argv)
     rows = (ROW[name] for name in (*lora.ASKING, engine_words.ALLOW))
-    said = settings_in_force(_layers(line, known), rows).checked().rows
+    given = settings_in_force(_layers(line, known), rows).checked().rows
     modern = legacy.modern(line, known)[0]
-    _check_words(said, modern)
+    _check_words(given, modern)
     drafting = speculation.requested(modern.engine_words)
-    return replace(lora.asked(said, discovers=style.discovers), draft=drafting.directory if drafting else "")
+    return replace(lora.asked(given, discovers=style.discovers), draft=drafting.directory if drafting else "")
 
 
 @usage_errors()
@@ -209,8 +209,8 @@ def _without_effect(settings: dict[str, Setting]) -> list[str]:
 
 
 def _context(settings: Mapping[str, Setting], model: ModelFiles) -> int | None:
-    said = settings.get("max-model-len")
-    return said.value if said and isinstance(said.value, int) else model.max_model_len
+    length = settings.get("max-model-len")
+    return length.value if length and isinstance(length.value, int) else model.max_model_len
 
 
 def _says_yes(setting: Setting) -> bool:

@@ -119,6 +119,11 @@ def unfit(served: ModelFacts, draft: ModelFacts, method: str, tokens: int) -> Un
     return next((found for rule in rows if (found := rule(served, draft, method, tokens))), None)
 
 
+def slow_steps(why: str) -> str:
+    """Sentence on a draft model that the engine's own speculator runs, as plan and server say it."""
+    return f"the draft model never rests, and its steps run without CUDA graphs: {why}; it may make answers slower"
+
+
 def _is_eagle3(architecture: str) -> bool:
     return architecture.startswith(("Eagle3", "Peagle", "PEagle")) or architecture.endswith("Eagle3")
 

@@ -62,7 +62,7 @@ MX_SCALE = 1 / 32  # a byte for each 32
 
 
 def needs_of(name: str) -> Needs:
-    """What the pinned engine asks for of one of its methods; SizingError where its record lacks the method."""
+    """Requirements of one of the pinned engine's methods; SizingError where its record lacks the method."""
     if name in ENGINE.methods:
         return ENGINE.methods[name]
     raise SizingError(

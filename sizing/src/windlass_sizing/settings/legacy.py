@@ -116,14 +116,14 @@ def modern(line: CommandLine, environment: Mapping[str, str]) -> tuple[CommandLi
         text = old.texts.get(flag.name)
         if text is not None and _wants(values.read(flag, text, f"--{flag.name}")):
             raise SettingsError(f"--{flag.name} {text} is not in this version; {flag.instead}")
-    told = [f"--{flag.name} has no effect: {flag.instead}" for flag in IDLE if flag.name in old.texts]
+    notes = [f"--{flag.name} has no effect: {flag.instead}" for flag in IDLE if flag.name in old.texts]
     words = list(old.engine_words)
     for target, keys in _targets(old.texts, _tokens(line, environment)).items():
         _refuse_both(target, keys, words)
         words += [f"--{target}", json.dumps(keys)]
     if old.texts.get("worker-use-ray", "false").lower() == "true":
         words += ["--distributed-executor-backend", "ray"]
-    return CommandLine(line.texts, tuple(words)), told
+    return CommandLine(line.texts, tuple(words)), notes
 
 
 def _wants(value: Value) -> bool:
