@@ -47,7 +47,7 @@ async function write(folder) {
       platform: "browser",
       minify: true,
       legalComments: "none",
-      banner: { js: `// ${names}, bundled by console/vendor.mjs; licenses beside this file.` },
+      banner: { js: `// ${names}, bundled by clients/console/vendor.mjs; licenses beside this file.` },
     });
     writeFileSync(join(folder, file.replace(".js", ".d.ts")), types);
     for (const name of from) {

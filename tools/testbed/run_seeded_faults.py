@@ -1,6 +1,6 @@
 """`make test-seeded-faults`: faults of one line, one for each fast suite, and whether the tests find them.
 
-    python tests/testbed/run_seeded_faults.py [SUITE …]
+    python tools/testbed/run_seeded_faults.py [SUITE …]
 
 Each fault was chosen before the tests were looked at that would find it. In a copy of the committed tree, the tests of
 its row pass without the fault; with it, the suite's input is another one, and they fail. Exits 1 where a suite would be
@@ -50,24 +50,24 @@ FAULTS = (
     ),
     Fault(
         "attack",
-        "base/src/windlass_base/front/peers.py",
+        "lib/base/src/windlass_base/front/peers.py",
         "if known.connections >= self.limits.connections_per_peer:",
         "if known.connections >= 10 * self.limits.connections_per_peer:",
         (*PYTEST, "tests/attack/tls/test_half_handshakes.py"),
     ),
     Fault(
         "testbed",
-        "tests/testbed/src/windlass_testbed/release/listing.py",
+        "tools/testbed/src/windlass_testbed/release/listing.py",
         "if path.is_file() and not path.is_symlink())",
         "if path.is_file())",
-        (*PYTEST, "tests/testbed/tests/release"),
+        (*PYTEST, "tools/testbed/tests/release"),
     ),
     Fault(
         "shared",
-        "sizing/src/windlass_sizing/placement/formula.py",
+        "lib/sizing/src/windlass_sizing/placement/formula.py",
         "fewest = max(1, math.ceil(required_gib / gpu_gib))",
         "fewest = max(1, math.floor(required_gib / gpu_gib))",
-        (*PYTEST, "sizing/tests/test_formula.py"),
+        (*PYTEST, "lib/sizing/tests/test_formula.py"),
     ),
     Fault(
         "operator",
@@ -92,21 +92,21 @@ FAULTS = (
     ),
     Fault(
         "console",
-        "console/src/windlass_console/http/guard.py",
+        "clients/console/src/windlass_console/http/guard.py",
         'if site not in ("none", "same-origin")',
         'if site not in ("none", "same-origin", "same-site")',
-        (*PYTEST, "console/tests/test_guard.py"),
+        (*PYTEST, "clients/console/tests/test_guard.py"),
     ),
     Fault(
         "house",
-        "tests/testbed/src/windlass_testbed/suites/table.py",
+        "tools/testbed/src/windlass_testbed/suites/table.py",
         '("crds/*", "contract attack testbed shared operator kind apiserver")',
         '("crds/*", "contract attack testbed shared kind apiserver")',
         (*PYTEST, "tests/house/test_suites_table.py"),
     ),
     Fault(
         "check",
-        "sizing/src/windlass_sizing/placement/formula.py",
+        "lib/sizing/src/windlass_sizing/placement/formula.py",
         "def min_gpus(self, gpu_gib: float) -> int | None:",
         "def min_gpus(self, gpu_gib: float) -> int:",
         TYPES,

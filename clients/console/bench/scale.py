@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx2
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(REPOSITORY / "operator" / "bench" / "scale"), str(Path(__file__).parent)]
 
 from bed import Bed, control_plane, operator, process, running_bed  # noqa: E402 - the paths above come first

@@ -1,4 +1,4 @@
-"""The API's documents: console/openapi.json is what the code answers, and the reference page names every route."""
+"""The API's documents: openapi.json is what the code answers, and the reference page names every route."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from windlass_console.identity.rights import TABLE
 from windlass_console.settings import Settings
 from windlass_console.views.row import Row
 
-ROOT = Path(__file__).parents[2]
-FILE = ROOT / "console/openapi.json"
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "clients/console/openapi.json"
 PAGE = (ROOT / "docs/reference/console-api.md").read_text(encoding="utf-8")
 ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (api/[\w/.-]+|…/\w+|healthz|readyz)")
 HERE = "api/services/{namespace}/{name}"
@@ -26,7 +26,7 @@ def document() -> dict:
 
 
 def test_the_published_document_is_what_the_code_answers():
-    """WINDLASS_GOLDEN=write rewrites it; `npm run types` in console/ makes the pages' types of it."""
+    """WINDLASS_GOLDEN=write rewrites it; `npm run types` in clients/console/ makes the pages' types of it."""
     text = json.dumps(document(), indent=1) + "\n"
     if os.environ.get("WINDLASS_GOLDEN") == "write":
         FILE.write_text(text)

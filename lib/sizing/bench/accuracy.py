@@ -1,9 +1,9 @@
 """How near the counts come to real models: a table over a directory of configurations with known figures.
 
-Run as `python sizing/bench/accuracy.py DIR`. Each folder of DIR holds a `config.json`, the quantization settings that
-lie beside it if there are any, and a `facts.json` with `params`, `checkpoint_bytes` (or null), and `resolved`: layers,
-heads, KV heads and head size as a loader sees them. A folder without `facts.json` is shown with our figures alone, held
-to the bytes of its weights' index where it has one. Ends with 1 when a figure is off by more than 3 %, or a
+Run as `python lib/sizing/bench/accuracy.py DIR`. Each folder of DIR holds a `config.json`, the quantization settings
+that lie beside it if there are any, and a `facts.json` with `params`, `checkpoint_bytes` (or null), and `resolved`:
+layers, heads, KV heads and head size as a loader sees them. A folder without `facts.json` is shown with our figures
+alone, held to the bytes of its weights' index where it has one. Ends with 1 when a figure is off by more than 3 %, or a
 configuration that is near is warned of.
 """
 

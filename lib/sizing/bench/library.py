@@ -1,7 +1,8 @@
 """Writes `library.json`: the sizes that transformers fills in where a config.json leaves them out.
 
-Run as `python sizing/bench/library.py` where the pinned transformers is installed; nothing else of the package needs
-it. Only class defaults are taken, never what a class works out of other settings, and only keys that the package reads.
+Run as `python lib/sizing/bench/library.py` where the pinned transformers is installed; nothing else of the package
+needs it. Only class defaults are taken, never what a class works out of other settings, and only keys that
+the package reads.
 """
 
 from __future__ import annotations

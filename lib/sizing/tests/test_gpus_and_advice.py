@@ -157,7 +157,7 @@ def test_no_card_of_ours_is_refused():
 
 def test_the_docs_list_every_card():
     """The table of the reference is these rows."""
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "sizing.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "sizing.md").read_text()
     for gpu in gpus.GPUS.values():
         names = f"`{gpu.name}`" + "".join(f", `{alias}`" for alias in gpu.aliases)
         family = f"`{gpu.family}`" if gpu.family != gpu.name else ""

@@ -6,8 +6,8 @@ from pathlib import Path
 from windlass_sizing.quantization.engine import ENGINE
 from windlass_sizing.quantization.methods import METHODS, Kind, Method
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "quantization.md"
-START, END = "pytest sizing/tests/test_methods_page.py -->\n", "<!-- end of methods -->"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "quantization.md"
+START, END = "pytest lib/sizing/tests/test_methods_page.py -->\n", "<!-- end of methods -->"
 HEAD = """\
 | name | takes | compute capability | dtype on a GPU | bytes a weight | mixtures of experts |
 | --- | --- | --- | --- | --- | --- |

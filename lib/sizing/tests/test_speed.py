@@ -16,7 +16,7 @@ from windlass_sizing.speed import words
 from windlass_sizing.speed.predict import Load, Speed, speed
 from windlass_sizing.speed.table import CardSpeed, MethodSpeed, Origin, Table
 
-SHAPES = json.loads((Path(__file__).parents[2] / "benchmarks/predictions/shapes.json").read_text())
+SHAPES = json.loads((Path(__file__).parents[3] / "benchmarks/predictions/shapes.json").read_text())
 CARD = CardSpeed(3500.0, 20.0, 0.2, 600.0, 250.0, 3.0)
 TABLE = Table(
     {"H200": CARD},

@@ -10,7 +10,7 @@ from windlass_deepspeed.flags import FLAGS, Flag
 from windlass_deepspeed.templates import TEMPLATES, Template
 from windlass_testbed.cases import every_case
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 PAGE = (REPOSITORY / "docs" / "reference" / "deepspeed.md").read_text()
 IMAGES = REPOSITORY / "images" / "deepspeed"
 
@@ -56,7 +56,7 @@ def test_dockerfiles(name: str) -> None:
 def test_lock_is_what_the_package_says() -> None:
     """DeepSpeed's version is one; the lock holds hashes and no address."""
     lock = (IMAGES / "requirements.lock").read_text()
-    project = (REPOSITORY / "deepspeed_server" / "pyproject.toml").read_text()
+    project = (REPOSITORY / "server/deepspeed/pyproject.toml").read_text()
     version = re.search(r"^deepspeed==(\S+)", lock, re.MULTILINE)
     assert version
     assert f'"deepspeed=={version[1]}"' in project

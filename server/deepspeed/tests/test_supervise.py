@@ -21,7 +21,7 @@ from windlass_operator.status import facts as operator
 from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import wait_until
 
-MODEL = Path(__file__).parents[2] / "models" / "demo"
+MODEL = Path(__file__).parents[3] / "models" / "demo"
 DEADLINE_S = 120
 ENGINE = """
 import http.server, signal, sys

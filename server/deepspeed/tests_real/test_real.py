@@ -1,4 +1,4 @@
-"""Real DeepSpeed, real torch, a trained model: `pytest deepspeed_server/tests_real` where the image's packages are."""
+"""Real DeepSpeed, real torch, a trained model: `pytest server/deepspeed/tests_real` where the image's packages are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from real import Server, until
 
 HERE = Path(__file__).parent
-MODEL = HERE.parents[1] / "models" / "demo"
+MODEL = HERE.parents[2] / "models" / "demo"
 ENGINE = "deepspeed.inference.engine.InferenceEngine"
 
 

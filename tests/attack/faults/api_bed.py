@@ -13,8 +13,8 @@ from unittest import mock
 
 from fault_bed import Bed
 
-APISERVER = Path(__file__).parents[1] / "apiserver"
-CRD_FILE = Path(__file__).parents[2] / "crds" / "llmservices.serving.windlass.dev.yaml"
+APISERVER = Path(__file__).parents[2] / "apiserver"
+CRD_FILE = Path(__file__).parents[3] / "crds" / "llmservices.serving.windlass.dev.yaml"
 
 
 def load(name: str) -> ModuleType:

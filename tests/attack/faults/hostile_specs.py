@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-CRD_FILE = Path(__file__).parents[2] / "crds" / "llmservices.serving.windlass.dev.yaml"
+CRD_FILE = Path(__file__).parents[3] / "crds" / "llmservices.serving.windlass.dev.yaml"
 WORDS = (
     "..", "/", "\x00", "'; DROP TABLE pods; --", "$(reboot)", "{{ .Values }}", "-", "0", "true", "null", "~", "a" * 300,
     "ünï©ödé", "\u202e", "*", "&x", "!!python/object", "../../etc/passwd", "/etc/passwd", "http://[::1]:99999/",

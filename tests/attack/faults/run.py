@@ -22,7 +22,7 @@ from api_bed import api_bed
 from fault_bed import Fault, Result
 from kind_bed import kind_bed
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "faults.md"
 KUBELET, API_SERVER = "kubelet", "API server"
 Rows = list[tuple[str, Result]]
 

@@ -16,7 +16,7 @@ from windlass_testbed.browsing.chromium import Visit, chromium
 from windlass_testbed.browsing.console import DESKTOP, WAIT_MS, Console
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class StoodInConsole(Console):
@@ -99,7 +99,7 @@ def console(stand_in: Callable[..., str], visit: Visit[StoodInConsole]) -> Stood
 
 def texts(language: str) -> dict[str, str]:
     """The table of a language, read by node as the browser reads it."""
-    path = ROOT / f"console/src/windlass_console/pages/text/{language}.js"
+    path = ROOT / f"clients/console/src/windlass_console/pages/text/{language}.js"
     script = f"import({json.dumps(path.as_uri())}).then((m) => process.stdout.write(JSON.stringify(m.default)))"
     done = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Takes the docs' pictures of the console: `python tests/console/pictures.py` writes docs/img/console-*.png.
+"""Takes the docs' pictures of the console: `python tests/browser/console/pictures.py` writes docs/img/console-*.png.
 
 Chromium shows the pages before the stand-in of the back end; the files are reduced to 160 colours.
 """
@@ -17,7 +17,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 HERE = Path(__file__).parent
-IMAGES = HERE.parents[1] / "docs/img"
+IMAGES = HERE.parents[2] / "docs/img"
 COLOURS = 160
 
 

@@ -1,6 +1,6 @@
 """A stand-in of the console's back end for the pages' tests: its API over invented services, its headers, no cluster.
 
-`python tests/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|some|read] [--signed-out]
+`python tests/browser/console/stand_in.py [--services N] [--prefix /a/b] [--rights all|some|read] [--signed-out]
 [--licenses in-force|unreachable] [--port N]`
 prints its address and serves until its standard input ends. Plans are the operator's own decisions.
 """
@@ -27,7 +27,7 @@ from windlass_console.errors import NOT_ACCEPTED
 sys.path.insert(0, str(Path(__file__).parent))
 import invented
 
-PAGES = Path(__file__).parents[2] / "console/src/windlass_console/pages"
+PAGES = Path(__file__).parents[3] / "clients/console/src/windlass_console/pages"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "

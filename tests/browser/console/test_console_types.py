@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-CONSOLE = Path(__file__).parents[2] / "console"
+CONSOLE = Path(__file__).parents[3] / "clients/console"
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

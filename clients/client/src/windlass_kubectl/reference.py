@@ -10,7 +10,7 @@ from windlass_kubectl.parser import EXIT_CODES, parser
 HEAD = """\
 # `kubectl windlass`
 
-<!-- Printed from the parser: WINDLASS_GOLDEN=write pytest client/tests/kubectl/test_reference.py -->
+<!-- Printed from the parser: WINDLASS_GOLDEN=write pytest clients/client/tests/kubectl/test_reference.py -->
 
 The plug-in comes with `pip install windlass-client`; kubectl finds `kubectl-windlass` on the `PATH`. `license init`,
 `renew` and `add-gpus` start the program of `pip install 'windlass-client[license]'`. Options may stand before or

@@ -23,7 +23,7 @@ from windlass_client.bench_archive import MARK
 from windlass_kubectl import bench
 from windlass_kubectl.parser import parser
 
-GOLDEN = Path(__file__).parents[3] / "operator/tests/golden/deployment-all-fields.yaml"
+GOLDEN = Path(__file__).parents[4] / "operator/tests/golden/deployment-all-fields.yaml"
 SERVICE: dict[str, Any] = {
     "apiVersion": "serving.windlass.dev/v1alpha1",
     "kind": "LLMService",

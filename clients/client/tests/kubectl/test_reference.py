@@ -10,7 +10,7 @@ from windlass_kubectl.parser import parser
 from windlass_kubectl.reference import page
 from windlass_testbed.cases import every_case
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "kubectl-windlass.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "kubectl-windlass.md"
 
 HOW_TO = PAGE.parents[1] / "how-to" / "kubectl-windlass.md"
 SHOWN = [

@@ -9,11 +9,11 @@ from typing import Any
 
 from windlass_client.schema import json_schema
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "llmservice.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "llmservice.md"
 HEAD = """\
 # LLMService
 
-<!-- Printed from the models: WINDLASS_GOLDEN=write pytest client/tests/library/test_field_page.py -->
+<!-- Printed from the models: WINDLASS_GOLDEN=write pytest clients/client/tests/library/test_field_page.py -->
 
 Every field of `serving.windlass.dev/v1alpha1` LLMService. For programs:
 [llmservice.schema.json](llmservice.schema.json), JSON Schema draft 2020-12. In the terminal: `kubectl explain

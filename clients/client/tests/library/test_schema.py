@@ -16,7 +16,7 @@ from windlass_api.crd.v1alpha1 import KIND
 from windlass_client import schema
 from windlass_testbed.cases import every_case
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 PUBLISHED = REPOSITORY / "docs/reference/llmservice.schema.json"
 EXAMPLES = [
     (path.name, document)

@@ -14,7 +14,7 @@ from windlass_api.crd.size import RESERVED, SPEC_CHARACTERS_MAX, depth_of, size_
 from windlass_api.crd.status import OLDER_FIGURES
 from windlass_sizing.quantization.methods import ACCEPTED, ENGINES, NAMES
 
-COMMITTED = Path(__file__).parents[3] / schema.CRD_FILE
+COMMITTED = Path(__file__).parents[4] / schema.CRD_FILE
 KUBERNETES_OWN = (".apiVersion", ".kind")  # the API server knows their one value
 UNBOUNDED = (*KUBERNETES_OWN, ".status.conditions[].lastTransitionTime")  # a date
 DEPTH_MAX = 14  # objects and lists inside each other, of the whole resource

@@ -28,7 +28,7 @@ from windlass_testbed.cases import every_case
 
 from .test_decide import QWEN_7B
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 OLDEST = json.loads((REPOSITORY / "operator/tests/manifests/pods-0.1.0.json").read_text())
 PLAN = Plan(
     gpus=2,

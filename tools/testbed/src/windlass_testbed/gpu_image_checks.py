@@ -144,7 +144,7 @@ def run(paths: Paths, image: str, check: Check) -> str:
     mounts = {
         TESTBED / "inside/gpu_image.py": INSIDE,
         REPOSITORY / "models/demo": "/data/model",
-        REPOSITORY / "deepspeed_server/tests_real/real.py": "/real.py",
+        REPOSITORY / "server/deepspeed/tests_real/real.py": "/real.py",
     }
     env = os.environ | docker_env(paths)
     words = command(image, check, mounts)

@@ -30,31 +30,33 @@ class Image:
     arguments: tuple[tuple[str, str], ...] = ()
 
 
+def sources(*folders: str) -> tuple[str, ...]:
+    """Return what goes into an image of each distribution: its package and its pyproject.toml."""
+    return tuple(f"{folder}/{part}" for folder in folders for part in ("src", "pyproject.toml"))
+
+
 # Our Python bases by name: the suite of Debian each is made of.
 PYTHON_BASES = {"python": DEBIAN_SUITE, "python-gpu": DEBIAN_SUITE_GPU}
 CORE = tuple(f"server/lookahead/{part}" for part in ("CMakeLists.txt", "core", "pyproject.toml", "src"))
-BASE = ("base/src", "base/pyproject.toml")
-SERVER = ("server/src", "server/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)
+SERVER = sources("server", "lib/sizing", "lib/base")
 MODEL_INFOS = "images/model_infos.py"
 ENGINE_GPU = ("images/engine-gpu/Dockerfile", "images/engine-gpu/install", "images/engine-gpu/part.py")
 
 IMAGES: tuple[Image, ...] = (
-    Image("operator", "images/operator/Dockerfile", ("images/operator", "images/build.lock", "operator/src",
-          "operator/pyproject.toml", "operator/download/src", "operator/download/pyproject.toml", "api/src",
-          "api/pyproject.toml", "sizing/src", "sizing/pyproject.toml", *BASE)),
+    Image("operator", "images/operator/Dockerfile", ("images/operator", "images/build.lock",
+          *sources("operator", "operator/download", "lib/api", "lib/sizing", "lib/base"))),
     Image("license-server", "images/license-server/Dockerfile", ("images/license-server", "images/build.lock",
-          "license_server/src", "license_server/pyproject.toml", *BASE)),
-    Image("console", "images/console/Dockerfile", ("images/console", "images/build.lock", "console/src",
-          "console/pyproject.toml", "client/src", "client/pyproject.toml", "api/src", "api/pyproject.toml",
-          "sizing/src", "sizing/pyproject.toml", *BASE)),
+          *sources("license_server", "lib/base"))),
+    Image("console", "images/console/Dockerfile", ("images/console", "images/build.lock",
+          *sources("clients/console", "clients/client", "lib/api", "lib/sizing", "lib/base"))),
     Image("engine-cpu", "images/server-cpu/engine.Dockerfile", ("images/server-cpu/engine.Dockerfile",
           "images/server-cpu/requirements.lock", "images/server-cpu/trim.py", MODEL_INFOS)),
     Image("server-cpu", "images/server-cpu/Dockerfile", ("images/server-cpu/Dockerfile", "images/build.lock",
           *CORE, *SERVER), "engine-cpu", "ENGINE_IMAGE"),
     Image("server-cpu-avx2", "images/server-cpu/avx2.Dockerfile", ("images/server-cpu/avx2.Dockerfile",), "server-cpu",
           "SERVER_IMAGE"),
-    Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock", "deepspeed_server/src",
-          "deepspeed_server/pyproject.toml", *SERVER), "engine-cpu", "ENGINE_IMAGE"),
+    Image("deepspeed", "images/deepspeed/Dockerfile", ("images/deepspeed", "images/build.lock",
+          *sources("server/deepspeed"), *SERVER), "engine-cpu", "ENGINE_IMAGE"),
     Image("engine-gpu", "images/engine-gpu/Dockerfile", (*ENGINE_GPU, "images/engine-gpu/vllm.lock"), "python-gpu",
           arguments=(("LOCK", "vllm"),)),
     Image("server", "images/server/Dockerfile", ("images/server", "images/build.lock", MODEL_INFOS, *CORE,
@@ -62,8 +64,7 @@ IMAGES: tuple[Image, ...] = (
     Image("engine-deepspeed-gpu", "images/engine-gpu/Dockerfile", (*ENGINE_GPU, "images/engine-gpu/deepspeed.lock"),
           "python-gpu", arguments=(("LOCK", "deepspeed"),)),
     Image("deepspeed-gpu", "images/deepspeed/Dockerfile.gpu", ("images/deepspeed", "images/build.lock",
-          "deepspeed_server/src", "deepspeed_server/pyproject.toml", *SERVER),
-          "engine-deepspeed-gpu", "ENGINE_IMAGE", "python-gpu"),
+          *sources("server/deepspeed"), *SERVER), "engine-deepspeed-gpu", "ENGINE_IMAGE", "python-gpu"),
 )  # fmt: skip
 IMAGE = {image.name: image for image in IMAGES}
 # What the first release had, and what a cluster without GPUs runs today.

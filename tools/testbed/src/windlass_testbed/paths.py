@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[4]
-TESTBED = REPOSITORY / "tests/testbed"
+TESTBED = REPOSITORY / "tools/testbed"
 
 
 @dataclass(frozen=True, slots=True)

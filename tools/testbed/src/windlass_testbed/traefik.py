@@ -26,7 +26,7 @@ def gateway_api(paths: Paths) -> Path:
     pins = (TESTBED / "go/traefik/go.mod").read_text()
     found = re.search(rf"^\s*{GATEWAY_API} (\S+)", pins, re.M)
     if not found:
-        raise BedError(f"tests/testbed/go/traefik/go.mod names no version of {GATEWAY_API}.")
+        raise BedError(f"tools/testbed/go/traefik/go.mod names no version of {GATEWAY_API}.")
     return golang.module_dir(paths, f"{GATEWAY_API}@{found[1]}") / "config/crd/standard"
 
 

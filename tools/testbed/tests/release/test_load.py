@@ -23,7 +23,7 @@ def bundle(tmp_path: Path) -> Path:
         "values/windlass.yaml": "a: 1\n",
         "tools/crane": CRANE,
         "tools/helm": HELM,
-        "load.sh": (REPOSITORY / "tests/testbed/release/load.sh").read_text(),
+        "load.sh": (REPOSITORY / "tools/testbed/release/load.sh").read_text(),
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -64,7 +64,7 @@ def bundle(tmp_path):
         tool = tmp_path / "tools" / name
         tool.write_text(f'#!/bin/bash\necho "{name} $*" >> calls\n{text}\n')
         tool.chmod(0o755)
-    (tmp_path / "load.sh").write_text((REPOSITORY / "tests/testbed/release/load.sh").read_text())
+    (tmp_path / "load.sh").write_text((REPOSITORY / "tools/testbed/release/load.sh").read_text())
     (tmp_path / "SHA256SUMS").write_text(listing.sums_text(listing.sums_of(tmp_path)))
     return tmp_path
 

@@ -140,7 +140,7 @@ def test_a_run_that_shows_less_leaves_no_stamp(place, capfd, text, reason):
 
 
 def test_a_file_read_for_an_images_tag_is_no_obstacle(place, capfd):
-    page = "console/src/windlass_console/pages/app.js"
+    page = "clients/console/src/windlass_console/pages/app.js"
     write(place, page, "export {};\n")
     write(place, "server/tests/test_one.py", READS.format(name=page))
     runs(place, capfd)

@@ -29,7 +29,7 @@ def library() -> dict[str, dict[str, Any]]:
 
 @cache
 def size_keys() -> dict[str, frozenset[str]]:
-    """The whole numbers on which the parameters of each `model_type` depend: `sizing/bench/size_keys.py` finds them."""
+    """The whole numbers on which the parameters of each `model_type` depend: `bench/size_keys.py` finds them."""
     record = json.loads(resources.files("windlass_sizing.model").joinpath("size_keys.json").read_text())
     return {kind: frozenset(keys) for kind, keys in record["types"].items()}
 

@@ -11,7 +11,7 @@ from windlass_testbed.browsing.hands import Hands, Pointer
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY
 
-AXE = REPOSITORY / "console/node_modules/axe-core/axe.min.js"
+AXE = REPOSITORY / "clients/console/node_modules/axe-core/axe.min.js"
 DESKTOP = {"width": 1360, "height": 860}
 WAIT_MS = 15_000
 POLL_S = 0.02
@@ -186,7 +186,7 @@ class Console:
     def findings(self) -> list[str]:
         """What axe finds serious on the page as it is now; the context needs `bypass_csp`."""
         if not AXE.exists():
-            raise BedError("axe-core is not there: cd console && npm ci --ignore-scripts")
+            raise BedError("axe-core is not there: cd clients/console && npm ci --ignore-scripts")
         self.page.evaluate(f"() => {{ {AXE.read_text(encoding='utf-8')}; }}")
         found = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]

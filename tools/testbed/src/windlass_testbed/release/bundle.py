@@ -18,7 +18,7 @@ from windlass_testbed.release.version import CHARTS
 
 TOOLS = ("crane", "cosign", "helm")
 COPIED = ("crds", "docs", "examples", "LICENSE", "NOTICE", "README.md", "SECURITY.md")
-SCRIPT = "tests/testbed/release/load.sh"
+SCRIPT = "tools/testbed/release/load.sh"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ class Place:
 
 SOURCE = Place("pyproject.toml", PYPROJECT)
 DISTRIBUTIONS = (
-    *("base", "sizing", "api", "operator", "operator/download", "client", "server"),
-    *("server/lookahead", "license_server", "deepspeed_server", "console", "tests/testbed"),
+    *("lib/base", "lib/sizing", "lib/api", "operator", "operator/download", "clients/client", "clients/console"),
+    *("server", "server/lookahead", "server/deepspeed", "license_server", "tools/testbed"),
 )
 CHARTS = ("windlass", "windlass-license-server")
 PLACES: tuple[Place, ...] = (
@@ -35,21 +35,21 @@ PLACES: tuple[Place, ...] = (
     *(
         Place(f"{folder}/pyproject.toml", OWN)
         for folder in (
-            "api",
+            "lib/api",
             "operator",
             "operator/download",
-            "client",
+            "clients/client",
             "server",
             "license_server",
-            "deepspeed_server",
-            "console",
+            "server/deepspeed",
+            "clients/console",
         )
     ),
     Place("operator/src/windlass_operator/__init__.py", ATTRIBUTE),
-    Place("client/src/windlass_kubectl/__init__.py", ATTRIBUTE),
+    Place("clients/client/src/windlass_kubectl/__init__.py", ATTRIBUTE),
     Place("license_server/src/windlass_license/__init__.py", ATTRIBUTE),
-    Place("deepspeed_server/src/windlass_deepspeed/__init__.py", ATTRIBUTE),
-    Place("console/src/windlass_console/__init__.py", ATTRIBUTE),
+    Place("server/deepspeed/src/windlass_deepspeed/__init__.py", ATTRIBUTE),
+    Place("clients/console/src/windlass_console/__init__.py", ATTRIBUTE),
     *(Place(f"charts/{name}/Chart.yaml", rf"^version: ({NUMBER})$") for name in CHARTS),
     *(Place(f"charts/{name}/Chart.yaml", rf'^appVersion: "({NUMBER})"$') for name in CHARTS),
 )

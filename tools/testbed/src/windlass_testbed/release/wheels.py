@@ -14,16 +14,16 @@ from windlass_testbed.paths import REPOSITORY, Paths
 from windlass_testbed.process import run, succeeds
 
 PURE = (
-    "base",
-    "sizing",
-    "api",
+    "lib/base",
+    "lib/sizing",
+    "lib/api",
     "operator",
     "operator/download",
-    "client",
+    "clients/client",
     "server",
     "license_server",
-    "deepspeed_server",
-    "console",
+    "server/deepspeed",
+    "clients/console",
 )
 # Image whose build stage compiles the core → the tag of the wheel that it makes.
 NATIVE = {"server-cpu": "cp311-cp311", "server": "cp312-abi3"}
