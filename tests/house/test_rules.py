@@ -70,6 +70,7 @@ FIRST, HOW_TO, FEATURES = "docs/tutorials/first-service.md", "docs/how-to/seed.m
 SEEDS = (
     Seed("length", {"a.py": "a = 1\n" * 401, "b.go": "\n" * 400}, ("a.py:401: has 401 lines, at most 400",), True),
     Seed("file-names", {"x/utils.py": "", "x/idea.py": ""}, ("x/utils.py:1: has a name that says nothing",), True),
+    Seed("rooms", {"router/main.py": ""}, ("router:1: has no README.md", "router:1: is not in the table of folders")),
     Seed("locks", {"requirements.lock": "a\n--index-url x\n"}, ("requirements.lock:2: names an index",), True),
     Seed("targets", {"Makefile": "a: ## help\nb:\n"}, ("Makefile:2: b has no description",), True),
     Seed(

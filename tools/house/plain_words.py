@@ -67,7 +67,7 @@ FOLDERS = (
     *("lib/base/src", "lib/api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tools/testbed/src"),
     *(f"license_server/src/windlass_license/{name}" for name in ("election", "rules", "storage")),
     *(f"lib/sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),
-    *("clients/console/src", "tests/browser/console", "tests/browser"),
+    *("clients/console/src", "tests/browser"),
 )
 OLD_WORDS = frozenset(
     "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"

@@ -3,7 +3,7 @@
 import pytest
 from windlass_testbed.errors import BedError
 from windlass_testbed.paths import REPOSITORY
-from windlass_testbed.release.changelog import assembled
+from windlass_testbed.release.changelog import assembled, fragments
 
 FRAGMENTS = {
     "9.changed.md": "Nine changed.\n",
@@ -45,6 +45,6 @@ def test_a_fragment_of_another_name_is_named(name):
 
 def test_the_repositorys_own_fragments_are_all_taken():
     """Every line of every file."""
-    fragments = {path.name: path.read_text() for path in (REPOSITORY / "changelog.d").glob("*")}
-    lines = [line for text in fragments.values() for line in text.splitlines() if line.strip()]
-    assert assembled("1.0.0", "2026-11-24", fragments).count("\n- ") == len(lines)
+    texts = fragments(REPOSITORY / "changelog.d")
+    lines = [line for text in texts.values() for line in text.splitlines() if line.strip()]
+    assert assembled("1.0.0", "2026-11-24", texts).count("\n- ") == len(lines)

@@ -2,11 +2,17 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from windlass_testbed.errors import BedError
 
 KINDS = {"added": "Added", "changed": "Changed", "fixed": "Fixed", "removed": "Removed", "security": "Security"}
 NAME = re.compile(rf"(\d+)\.({'|'.join(KINDS)})\.md")
+
+
+def fragments(folder: Path) -> dict[str, str]:
+    """Return the texts of the folder by file name; its README is for contributors."""
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != "README.md"}
 
 
 def assembled(version: str, date: str, fragments: Mapping[str, str], earlier: str = "") -> str:

@@ -130,7 +130,7 @@ def _charts(release: Release) -> None:
 
 
 def _texts(release: Release) -> None:
-    fragments = {path.name: path.read_text() for path in (release.source / "changelog.d").glob("*.md")}
+    fragments = changelog.fragments(release.source / "changelog.d")
     earlier = release.source / "CHANGELOG.md"
     text = changelog.assembled(
         release.version, source.day(), fragments, earlier.read_text() if earlier.exists() else ""

@@ -48,6 +48,8 @@ SUITES = (
 )
 EVERY = " ".join(suite.name for suite in SUITES)
 TESTBED, SUITE_PROGRAM = "tools/testbed/src/windlass_testbed", "tools/testbed/src/windlass_testbed/suites"
+READMES = ("operator", "server", "license_server", "lib", "clients", "images", "tests", "tools")
+"""Folders of several suites, whose READMEs no test reads."""
 ROWS: tuple[tuple[str, str], ...] = (
     # Tests, and what they share.
     (f"{SUITE_PROGRAM}/*", EVERY),
@@ -75,6 +77,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("tests/kind/*", "kind"),
     ("tests/ray/*", ""),
     ("tests/storage/*", ""),
+    *((f"{folder}/README.md", "") for folder in READMES),
     # Distributions: their own tests, and the suites that import them, start them, or have them in an image.
     ("lib/base/tests/*", "shared"),
     ("lib/base/*", "contract attack testbed shared operator server license console engine kind apiserver"),
