@@ -12,7 +12,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
 # A Python that has vLLM and sees an NVIDIA GPU, and the folder of its findings.
-CARD := PYTHONPATH=$(CURDIR)/server/src:$(CURDIR)/base/src:$(CURDIR)/sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3
+CARD := PYTHONPATH=$(CURDIR)/server/src:$(CURDIR)/lib/base/src:$(CURDIR)/lib/sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3
 CARD_OUT = $(or $(OUT),.cache/gpu)
 # ISA=avx2 with a test target: as on a processor that has AVX2 and no AVX-512. The testbed takes the serving image with
 # this limit, and the draft decoder and numpy of the other tests get it from these variables.
@@ -53,22 +53,22 @@ check: sync crds charts ## format, lint, rules of the house, types, layers, spel
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/python -m tools.house
 	@tools/cpp check
 	@$(BIN)/mypy --cache-dir $(CHECKED)/mypy && $(BIN)/lint-imports --no-cache
-	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs base sizing api operator client server license_server deepspeed_server console tests/testbed charts examples models
-	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tests/testbed/node
+	@$(BIN)/codespell README.md CONTRIBUTING.md SECURITY.md docs lib operator clients server license_server tools/testbed charts examples models
+	@$(BIN)/yamllint -s -c .yamllint crds examples charts/*/values.yaml tools/testbed/node
 	@git diff --exit-code --stat -- crds charts
 crds: sync ## write the CRD into its chart, to which crds/ is a link, from the pydantic models
 	@$(BIN)/python -m windlass_api.crd.schema
 charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q api/tests operator/tests client/tests console/tests/test_openapi.py sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q lib/api/tests operator/tests clients/client/tests clients/console/tests/test_openapi.py lib/sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py
 	@$(BIN)/python -m tools.house --write features-page
 list-keys: sync ## write the keys of Kubernetes' lists, as the API server of the tests publishes them
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q tests/apiserver/test_list_keys.py
 docs: sync ## build the docs as a site into .cache/site; a link to nothing ends it
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/uv run --quiet --no-project --python $(BIN)/python --with-requirements tools/docs/site.lock mkdocs build --strict --clean -f tools/docs/mkdocs.yml
 lock: ## resolve requirements.lock, the locks of the site and of clang's tools, and the images' build.lock again
-	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --no-emit-package windlass-client --group dev {base,api,operator,operator/download,client,server,license_server,deepspeed_server,console,sizing}/pyproject.toml -o requirements.lock
+	@$(LOCK) --no-emit-package windlass-sizing --no-emit-package windlass-server --no-emit-package windlass-api --no-emit-package windlass-base --no-emit-package windlass-client --group dev {lib/base,lib/api,operator,operator/download,clients/client,server,license_server,server/deepspeed,clients/console,lib/sizing}/pyproject.toml -o requirements.lock
 	@$(LOCK) --no-header tools/docs/site.in -o tools/docs/site.lock
 	@$(LOCK) --no-header tools/cpp.in -o tools/cpp.lock
 	@$(LOCK) --no-header images/build.in -o images/build.lock
@@ -110,7 +110,7 @@ test-engine: sync ## real vLLM in the CPU serving image, without a cluster, by t
 test-long: sync ## what the gate leaves out of the tests in the serving image
 	@$(ENGINE_TESTS) -m long tests/engine
 test-seeded-faults: sync ## a fault of one line for each fast suite, in a copy of the last commit: each is found
-	@nice $(BIN)/python tests/testbed/run_seeded_faults.py
+	@nice $(BIN)/python tools/testbed/run_seeded_faults.py
 test-chat-page: sync ## the chat page in headless Chromium, before real vLLM
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(ENGINE_TESTS) tests/engine/api/run_chat_page.py
@@ -140,23 +140,23 @@ test-gpu: ## where python3 has vLLM and sees an NVIDIA GPU: kernels against floa
 	@$(CARD) benchmarks/processes/endings.py $(CARD_OUT)/endings
 	@tests/card/check.sh $(CARD_OUT) $(SMOOTHQUANT)
 test-gpu-lookahead: ## the same place: lookahead's tests against servers of it, and rules of sampling beside each drafter; CHOICE=two_ranks where there are two cards
-	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
+	@PYTHONPATH=server/src:lib/base/src:lib/sizing/src:tools/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here -k '$(or $(CHOICE),not two_ranks)' tests/engine/lookahead/test_lookahead.py tests/engine/sampling/test_rules.py
 test-gpu-grammars: ## the same place: every order of requests that take different grammar engines, behind fresh starts
-	@PYTHONPATH=server/src:base/src:sizing/src:tests/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here tests/engine/grammars
+	@PYTHONPATH=server/src:lib/base/src:lib/sizing/src:tools/testbed/src$${PYTHONPATH:+:$$PYTHONPATH} PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -m pytest -c tests/engine/here.ini --rootdir . --here tests/engine/grammars
 test-docs: docs ## the site in headless Chromium: the copy button, the search, the tables of fields, the front page
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@$(BIN)/pytest -q --timeout 300 tests/browser/run_site.py
 test-console: sync ## the console's pages in headless Chromium: types, vendored modules, before a stand-in of the back end and before the real one
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
-	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/console
+	@cd clients/console && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q --timeout 300 tests/browser/console
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 300 tests/apiserver/run_console_pages.py
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/pytest -q -s --timeout 300 tests/apiserver/run_console_scale.py
 demo-console: sync ## the console by its chart on the cluster, in headless Chromium: deploy, watch, chat, scale, break, repair, delete; by keyboard; two users; PICTURES=1 for the docs'
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@command -v npm >/dev/null || apt-get install -y -qq --no-install-recommends npm >/dev/null
-	@cd console && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@cd clients/console && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@WINDLASS_PICTURES=$(PICTURES) $(BED) during $(BIN)/pytest -q -s --timeout 1800 -p no:randomly tests/kind/run_console.py
 test-ray: sync ## a real Ray cluster of two members, in an environment of its own
 	@$(BIN)/uv run --quiet --no-project --with ray==2.60.0 pytest -q tests/ray
@@ -169,9 +169,9 @@ test-e2e: test-engine test-kind ## vLLM in its image, then the scenarios on the 
 ##@ Break
 .PHONY: crash-license crash-download fuzz-license fuzz-api sanitize-lookahead fuzz-lookahead kill-groups stop-engines drain-groups faults fuzz-specs soak deletes
 faults: sync ## inject every fault of the corpus, on the kind cluster and on an API server: a table of what was said
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/faults/run.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) $(BIN)/python tests/attack/faults/run.py
 fuzz-specs: sync ## 2,000 random and hostile specs for the operator on a real API server
-	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_HOSTILE_SPECS=2000 $(BIN)/pytest -q -s tests/faults/test_hostile_specs.py
+	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_HOSTILE_SPECS=2000 $(BIN)/pytest -q -s tests/attack/faults/test_hostile_specs.py
 crash-license: sync ## kill the license server 100 times, cut its power 100 times, hold it to what it acknowledged
 	@$(BIN)/python license_server/crash/run.py
 crash-download: sync ## kill the download 100 times, let several own it at once, look for half models
@@ -242,8 +242,8 @@ bench-cli: sync ## how fast the command line answers
 bench-limits: sync ## what two replicas serve of what each key offers, over one connection and many: 5 min
 	@$(BIN)/python server/bench/limits.py
 bench-front: sync ## processor time of the API's process: the guard and the owner of several processes alone, then vLLM's server without the guard and with it; TURNS=4 BEFORE=a checkout's server/src below the repository MORE=flags of run.py
-	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/guard_alone.py
-	@PYTHONPATH=server/src:base/src:sizing/src $(BIN)/python benchmarks/front/owner_alone.py
+	@PYTHONPATH=server/src:lib/base/src:lib/sizing/src $(BIN)/python benchmarks/front/guard_alone.py
+	@PYTHONPATH=server/src:lib/base/src:lib/sizing/src $(BIN)/python benchmarks/front/owner_alone.py
 	@$(BED) python /repo/benchmarks/front/run.py --turns $(or $(TURNS),4) $(if $(BEFORE),--before /repo/$(BEFORE)) $(MORE)
 bench-preread: sync ## reading weights ahead, against one plain reader
 	@$(BIN)/python server/bench/preread.py
@@ -262,11 +262,11 @@ bench-host-draft: sync ## milliseconds of a draft model on this host's cores: MO
 scale: sync ## the operator with N=1000 LLMServices on a real API server; kwok plays the kubelets
 	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python operator/bench/scale/run.py $(or $(N),1000)
 scale-console: sync ## the console before N=1000 LLMServices of the real operator: first list, memory, updates a second to one and twenty watchers
-	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python console/bench/scale.py $(or $(N),1000)
+	@WINDLASS_KUBE_BIN=$$($(BED) tool etcd kube-apiserver kubectl kube-controller-manager kube-scheduler kwok) $(BIN)/python clients/console/bench/scale.py $(or $(N),1000)
 bench-sizing: sync ## parameters and bytes of real models against the formula: CONFIGS=directory of folders with config.json, and facts.json where the figures are known
-	@$(BIN)/python sizing/bench/accuracy.py $(CONFIGS)
+	@$(BIN)/python lib/sizing/bench/accuracy.py $(CONFIGS)
 size-keys: ## write which keys of each model's class its size depends on, from transformers and the engine: ENGINE=python with both
-	@nice $(or $(ENGINE),$(BIN)/python) sizing/bench/size_keys.py
+	@nice $(or $(ENGINE),$(BIN)/python) lib/sizing/bench/size_keys.py
 identity: sync ## the same tokens with lookahead and without, on every workload: ENGINE=python with vLLM and the core, TRACES=directory, STATE=file to go on with
 	@nice $(or $(ENGINE),$(BIN)/python) tests/engine/identity/identity.py models/demo --traces benchmarks/lookahead/traces $(TRACES) $(if $(STATE),--state $(STATE)) $(if $(JSON),--json $(JSON))
 hang-load: sync ## heavy load without a false alarm of an engine that hangs: MINUTES=30
@@ -318,7 +318,7 @@ bench-kernels: ## every tile of the kernels, and the fastest set for this card
 bench-precision: ## perplexity and agreement of each method on the demo model, without a GPU: DATA=held_out.jsonl
 	@$(CARD) benchmarks/quantization/precision.py models/demo --data $(or $(DATA),.cache/demo-model/held_out.jsonl) --out $(CARD_OUT)/precision.json $(MORE)
 bench-predictions: ## the points that the plan predicts from, then how far the fit is from those of this repository
-	@benchmarks/predictions/run.sh $(CARD_OUT)/predictions.jsonl $(MORE) && PYTHONPATH=sizing/src python3 benchmarks/predictions/fit.py --table $(CARD_OUT)/predictions.md
+	@benchmarks/predictions/run.sh $(CARD_OUT)/predictions.jsonl $(MORE) && PYTHONPATH=lib/sizing/src python3 benchmarks/predictions/fit.py --table $(CARD_OUT)/predictions.md
 bench-prefix-offload: ## first tokens from prefixes in host memory: PART=speed, checks or tensor-parallel TALKS, DOCUMENTS=traces SECONDS=480
 	@benchmarks/prefix_offload/run.sh $(or $(PART),speed) $(or $(SECONDS),480) $(CARD_OUT)/prefix_offload $(TALKS) $(DOCUMENTS)
 bench-sequence-parallel: ## prompts split over two GPUs: PART=probe, identity or prefill

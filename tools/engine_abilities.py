@@ -1,4 +1,4 @@
-"""Writes what an engine can run as data: `sizing/src/windlass_sizing/quantization/engine.json`.
+"""Writes what an engine can run as data: `lib/sizing/src/windlass_sizing/quantization/engine.json`.
 
     python tools/engine_abilities.py RELEASE
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/quantization/engine.json"
+RECORD = Path(__file__).parents[1] / "lib/sizing/src/windlass_sizing/quantization/engine.json"
 TABLES = (
     "MODEL_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
     "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-RECORD = Path(__file__).parents[1] / "sizing/src/windlass_sizing/quantization/engine.json"
+RECORD = Path(__file__).parents[1] / "lib/sizing/src/windlass_sizing/quantization/engine.json"
 # Those without which `windlass_sizing.quantization.engine` cannot judge a card.
 NEEDED = {
     "vllm": ("torch/lib/libtorch_cuda.so", "vllm/_C_stable_libtorch.abi3.so"),

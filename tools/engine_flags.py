@@ -1,6 +1,6 @@
 """Writes the record of the engine's flags from the engine's own parser, where vLLM of that release is installed.
 
-`python tools/engine_flags.py RELEASE` writes `sizing/src/windlass_sizing/engine_flags.json`; without a release it
+`python tools/engine_flags.py RELEASE` writes `lib/sizing/src/windlass_sizing/engine_flags.json`; without a release it
 prints the flags as RESULT {"--flag": "what it takes", …}, for the test in the serving image.
 """
 

@@ -1,6 +1,7 @@
 """What the client itself costs: vLLM's load generator by `windlass bench serve` against a server without a model.
 
-    PYTHONPATH=server/src:sizing/src:base/src python benchmarks/client/overhead.py OUT.json --tokenizer models/demo
+    export PYTHONPATH=server/src:lib/sizing/src:lib/base/src
+    python benchmarks/client/overhead.py OUT.json --tokenizer models/demo
 
 At 1, 64 and 256 streams a server answers at once (`scripted.py`): tokens a second are then the client's and server's
 most, and TTFT is their least. At the same streams a server of scripted delays says by how much the client's figures are

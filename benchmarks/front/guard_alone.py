@@ -1,6 +1,6 @@
 """What the guard adds to a piece of a stream and to a request, without a server around it: the least of many rounds.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/guard_alone.py [-o json] [--profile]
+    PYTHONPATH=server/src:lib/base/src:lib/sizing/src python benchmarks/front/guard_alone.py [-o json] [--profile]
 
 An application that streams pieces as vLLM does is called with the guard before it and without, on one event loop. The
 connection takes every piece, as that of a client who reads; --slow says that each write may wait. The guard has a key

@@ -1,6 +1,7 @@
 """What a request's place costs when the owner of several API processes grants it: processor time on both sides.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/owner_alone.py [--requests N] [--at-once N]
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/front/owner_alone.py [--requests N] [--at-once N]
 
 A process of its own is the owner; this one asks for places and gives them back, so many at once, as an API process
 does. The third line is the same with a gate in this process, as with one API process.

@@ -1,6 +1,6 @@
 """Processor time of the API's process for each piece of a stream: vLLM alone, and with our guard before it, in turns.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/run.py [--out FILE] [--before FOLDER]
+    PYTHONPATH=server/src:lib/base/src:lib/sizing/src python benchmarks/front/run.py [--out FILE] [--before FOLDER]
 
 All are vLLM's API server before an engine that computes nothing (`scripted_engine`); a piece holds a token, and an
 answer's first one the role alone. Each turn asks all servers the same, in one order and then in the other. The time is

@@ -1,6 +1,6 @@
 """Requests a second with one and with several API processes: stock `vllm serve` and ours, with a real engine, in turns.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/front/several.py --work FOLDER [--counts 1 4 8]
+    PYTHONPATH=server/src:lib/base/src:lib/sizing/src python benchmarks/front/several.py --work FOLDER [--counts 1 4 8]
 
 Each server is the demo model on one card (--small: on the CPU), whose engine is far faster than an API process. All
 start at once and are asked one after the other, in one order and then in the other; an answer has 128 tokens. Clients
@@ -68,7 +68,7 @@ def variables(arm: str, name: str, port: int, wanted: argparse.Namespace) -> dic
     own |= {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1"} if wanted.small else {}
     if arm == "stock":
         return own | {"VLLM_PLUGINS": ""}
-    sources = [plugin(wanted.work), *(ROOT / f"{one}/src" for one in ("server", "base", "sizing"))]
+    sources = [plugin(wanted.work), *(ROOT / f"{one}/src" for one in ("server", "lib/base", "lib/sizing"))]
     own |= {"PYTHONPATH": ":".join(map(str, [*sources, os.environ.get("PYTHONPATH", "")])), "TP": "1"}
     own |= {"WINDLASS_LICENSE_REQUIRED": "false", "WINDLASS_FACTS_PORT": str(port + 100)}
     return own | {"WINDLASS_USAGE_DIR": str(wanted.work / f"usage-{name}")}

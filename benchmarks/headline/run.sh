@@ -8,7 +8,7 @@ set -uo pipefail
 model=$(realpath "$1") talks=$(realpath "$2") out=$3
 names=$(mktemp -d); trap 'rm -rf "$names"' EXIT
 path=$(python3 benchmarks/quantization/beside.py "$names")
-for folder in server/src sizing/src base/src benchmarks/lookahead; do path+=:$PWD/$folder; done
+for folder in server/src lib/sizing/src lib/base/src benchmarks/lookahead; do path+=:$PWD/$folder; done
 export PYTHONPATH=$path${ENGINE:+:$ENGINE}${PYTHONPATH:+:$PYTHONPATH} FORCED_TALKS=$talks
 export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 WINDLASS_LICENSE_REQUIRED=false VLLM_ENGINE_READY_TIMEOUT_S=1200
 # FlashInfer's sampler and all-reduce are compiled with nvcc at the first start: the engine has others.

@@ -8,7 +8,7 @@ part=$1; out=$2; here=$(cd "$(dirname "$0")" && pwd); shift 2
 layer=${LAYER:-.dev/layer}; work=${WORK:-/tmp/card}
 mkdir -p "$out" "$work"
 [ -x /opt/windlass/bin/python3 ] || "$here/setup.sh" "$layer/server.tar.gz" "${ENGINE:-/tmp/site}" | tee "$out/setup.txt"
-export PYTHONPATH=$here/../../api/src:$here/../../base/src PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$here/../../lib/api/src:$here/../../lib/base/src PYTHONDONTWRITEBYTECODE=1
 program=("$here/run.py" "$part"); [ "$part" != groups ] || program=("$here/groups.py")
 exec /opt/windlass/bin/python3 "${program[@]}" --work "$work" --image "$layer/server.env.json" \
   --out "$out/$part.json" --limit-s "${LIMIT_S:-540}" "$@"

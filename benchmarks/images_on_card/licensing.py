@@ -24,7 +24,7 @@ PROGRAM = "import sys; from windlass_license.cli import main; sys.exit(main(sys.
 @contextmanager
 def license_server(work: Path, root: Path) -> Iterator[str]:
     """Make a key, issue a license for the cards, serve it for as long as the block takes; its address."""
-    paths = (root / "license_server/src", root / "base/src", os.environ.get("PYTHONPATH", ""))
+    paths = (root / "license_server/src", root / "lib/base/src", os.environ.get("PYTHONPATH", ""))
     env = os.environ | {"PYTHONPATH": ":".join(map(str, paths))}
     folder = work / "license"
     (folder / "data").mkdir(parents=True, exist_ok=True)

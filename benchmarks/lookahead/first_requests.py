@@ -1,6 +1,7 @@
 """Whether the first requests of a fresh server with lookahead are as fast as its later ones, and as those without.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/lookahead/first_requests.py --work FOLDER --out FILE
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/lookahead/first_requests.py --work FOLDER --out FILE
 
 Three servers of Qwen2-7B's shape with random weights start beside each other: without lookahead, with it, and with it
 but without its first steps (`windlass.lookahead.first_steps`), as it was before there were any. Ten clients ask each in
@@ -79,7 +80,7 @@ def start(arm: str, port: int, folder: Path, kept: Path, wanted: argparse.Namesp
     words += ["--port", str(port), *(SMALL if wanted.small else FLAGS).split(), "--quantization", wanted.method]
     if arm != "none":
         words += ["--use-lookahead", "--cpu-decoding-memory-utilization", "0.02"]
-    paths = (plugin(folder), sources(arm, wanted.work), *(ROOT / f"{one}/src" for one in ("base", "sizing")))
+    paths = (plugin(folder), sources(arm, wanted.work), *(ROOT / f"{one}/src" for one in ("lib/base", "lib/sizing")))
     caches = ("VLLM_CACHE_ROOT", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME")
     own = {name: str(kept / name.lower()) for name in caches}
     own |= {"PYTHONPATH": ":".join(map(str, (*paths, os.environ.get("PYTHONPATH", ""))))}

@@ -5,7 +5,7 @@ How to run, in the repository's root of a machine with a GPU, python3.12 and vLL
 1.  The core: `python3.12 -m pip install --target CORE server/lookahead`, or a folder that has `windlass_lookahead`.
 2.  `work=$(mktemp -d)`
 3.  `beside=$(python3.12 benchmarks/quantization/beside.py $work)`: vLLM finds our quantization methods by it.
-4.  `export PYTHONPATH=CORE:$beside:server/src:sizing/src:base/src:benchmarks/lookahead:SITE` with absolute paths.
+4.  `export PYTHONPATH=CORE:$beside:server/src:lib/sizing/src:lib/base/src:benchmarks/lookahead:SITE`, all absolute.
 5.  `export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0 TMPDIR=$work`
 6.  `python3.12 benchmarks/lookahead/host_drafts_on_device.py OUT.jsonl --shape 70b --seconds 540`
 7.  The same with `--shape 7b`. The same command goes on where it stopped; `--requests 1 --acceptance 0.7` is one cell.

@@ -1,10 +1,10 @@
 """Fits the table that `windlass plan` predicts from, and says by how much it misses rows that were not fitted.
 
-    PYTHONPATH=sizing/src python benchmarks/predictions/fit.py [--write] [--table FILE.md]
+    PYTHONPATH=lib/sizing/src python benchmarks/predictions/fit.py [--write] [--table FILE.md]
 
 Rows are `results/*.jsonl`, which `run.sh` wrote, and an H200's engines and servers of
 `benchmarks/quantization/results`. The shapes of FITTED on CARDS are fitted, all others are held out. --write renews
-`sizing/src/windlass_sizing/speed/fitted.json`. The search is Levenberg and Marquardt's on logarithms of numbers and
+`lib/sizing/src/windlass_sizing/speed/fitted.json`. The search is Levenberg and Marquardt's on logarithms of numbers and
 errors, so that the same rows always give the same table. It needs numpy.
 """
 

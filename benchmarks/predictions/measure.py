@@ -28,12 +28,11 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "processes"))
 
 import aiohttp
+import client
 import keeper
 import shapes
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.placement.formula import Serving, weights_gib
-
-import client
 
 HERE = Path(__file__).parent
 SHAPES: dict[str, dict[str, Any]] = json.loads((HERE / "shapes.json").read_text())

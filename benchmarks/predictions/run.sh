@@ -6,7 +6,7 @@ set -uo pipefail
 out=$1; shift
 work=${WORK:-/tmp/predictions}; mkdir -p "$work"
 path=$(python3 benchmarks/quantization/beside.py "$work/beside")
-for folder in server/src sizing/src base/src benchmarks/quantization benchmarks/predictions; do path+=:$PWD/$folder; done
+for folder in server/src lib/sizing/src lib/base/src benchmarks/quantization benchmarks/predictions; do path+=:$PWD/$folder; done
 export PYTHONPATH=$path${ENGINE:+:$ENGINE}${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 WINDLASS_LICENSE_REQUIRED=false VLLM_ENGINE_READY_TIMEOUT_S=1200
 # FlashInfer's sampler and all-reduce are compiled with nvcc at the first start: the engine has others.

@@ -7,7 +7,7 @@ set -uo pipefail
 part=$1 seconds=$2 out=$3 talks=$(realpath "$4") documents=$(realpath "$5")
 work=${WORK:-/tmp/prefix-offload}; mkdir -p "$work" "$out"
 path=$(python3 benchmarks/quantization/beside.py "$work/beside")
-for folder in server/src sizing/src base/src benchmarks/prefix_offload; do path+=:$PWD/$folder; done
+for folder in server/src lib/sizing/src lib/base/src benchmarks/prefix_offload; do path+=:$PWD/$folder; done
 export PYTHONPATH=$path${CORE:+:$CORE}${ENGINE:+:$ENGINE}${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 WINDLASS_LICENSE_REQUIRED=false VLLM_ENGINE_READY_TIMEOUT_S=1200
 # FlashInfer's sampler and all-reduce are compiled with nvcc at the first start: the engine has others.

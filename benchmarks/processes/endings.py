@@ -1,6 +1,7 @@
 """Asks one engine of each method to end, as a rollout does, and prints how many seconds its processes took.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/processes/endings.py WORK [--only fp8 none] [--rounds 1]
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/processes/endings.py WORK [--only fp8 none] [--rounds 1]
 
 The engines are `windlass run` with the demo's model. All start at once on one card, each gives an answer and is idle.
 Then one after the other gets SIGTERM. `windlass run` kills an engine that has not ended after 20 s, and the engine's
@@ -110,7 +111,7 @@ def start(method: str, port: int, folder: Path) -> subprocess.Popen[bytes]:
     """`windlass run` behind a keeper; what it says goes into a file of the folder. Our kernels are compiled anew."""
     words = ["run", "--model", str(DEMO), "--served-model-name", NAME, "--host", "127.0.0.1", "--port", str(port)]
     words += [*SMALL, *METHODS[method]]
-    folders = (plugin(folder / "beside"), *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")))
+    folders = (plugin(folder / "beside"), *(ROOT / f"{one}/src" for one in ("server", "lib/base", "lib/sizing")))
     own = {"PYTHONPATH": ":".join([*map(str, folders), os.environ.get("PYTHONPATH", "")])}
     own |= {"WINDLASS_FACTS_PORT": str(port + 100), "XDG_CACHE_HOME": str(folder / "home")}
     own |= {"VLLM_CACHE_ROOT": str(folder / "cache")}

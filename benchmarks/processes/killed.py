@@ -1,6 +1,6 @@
 """Counts what is left of two servers after their benchmark was ended: by SIGKILL, then by SIGTERM.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/processes/killed.py WORK [--small]
+    PYTHONPATH=server/src:lib/base/src:lib/sizing/src python benchmarks/processes/killed.py WORK [--small]
 
 The benchmark is `serving.py`, with a server in float16 and one in fp8, and it is ended while requests run. A server's
 processes are those whose environment names its folder, its keeper among them. Prints their number before the signal,

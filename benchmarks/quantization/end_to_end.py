@@ -1,6 +1,6 @@
 """Milliseconds per token and for a prompt, and bytes, of whole engines: stock vLLM beside our methods.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/end_to_end.py \
+    PYTHONPATH=server/src:lib/base/src:lib/sizing/src python benchmarks/quantization/end_to_end.py \
         --work FOLDER [--methods none …]
 
 Qwen2-7B's shape with random weights. All engines start at once, each in a process of its own, and are timed one after

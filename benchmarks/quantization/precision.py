@@ -1,6 +1,7 @@
 """What each method costs in precision, on a trained model: perplexity, KL divergence and top-1 agreement.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/precision.py MODEL --data held_out.jsonl \
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/quantization/precision.py MODEL --data held_out.jsonl \
         [--smoothquant FILE] [--gptq DIRECTORY] [--out FILE]
 
 Everything is computed in float32 on a CPU: weights as each method's quantizer leaves them, activations as it rounds

@@ -1,6 +1,7 @@
 """On a GPU: milliseconds of prompts with each method, engines timed in turns, in one order and its reverse.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/prompts.py --work FOLDER --out OUT.json
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/quantization/prompts.py --work FOLDER --out OUT.json
     python benchmarks/quantization/prompts.py --table OUT.json
 
 Engines as in `end_to_end.py`, all started at once. An arm is a method and the most tokens of a step that run as CUDA

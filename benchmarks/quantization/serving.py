@@ -1,6 +1,7 @@
 """What a service with each method gives ten clients over HTTP: requests and tokens a second, and the times of a token.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/quantization/serving.py --work FOLDER [--methods none …]
 
 Servers are `windlass run` with random weights in Qwen2-7B's shape; all start at once, one after the other is asked,
 every second turn backwards. --before FOLDER puts the servers of another checkout beside them.
@@ -133,7 +134,7 @@ def start(arm: Arm, port: int, wanted: argparse.Namespace) -> subprocess.Popen[b
     own |= {"VLLM_CACHE_ROOT": str(wanted.work / f"cache-{arm.name}"), "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     paths = (
         plugin(wanted.work / f"plugin-{arm.name}", arm.root),
-        *(arm.root / f"{one}/src" for one in ("server", "base", "sizing")),
+        *(arm.root / f"{one}/src" for one in ("server", "lib/base", "lib/sizing")),
         os.environ.get("PYTHONPATH", ""),
     )
     own |= {"PYTHONPATH": ":".join(map(str, paths)), "XDG_CACHE_HOME": str(wanted.work / f"home-{arm.name}")}

@@ -6,7 +6,7 @@ set -uo pipefail
 part=$1; out=$2; shift 2; here=$(cd "$(dirname "$0")" && pwd); root=$here/../..; work=${WORK:-/tmp/sp}
 mkdir -p "$out" "$work"
 names=$(python3 "$here/../quantization/beside.py" "$work")
-export PYTHONPATH=$root/server/src:$root/base/src:$root/sizing/src:$here:$names:${ENGINE:-/tmp/site}${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH=$root/server/src:$root/lib/base/src:$root/lib/sizing/src:$here:$names:${ENGINE:-/tmp/site}${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUNBUFFERED=1 NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1
 nvidia-smi topo -m 2>&1 | head -6; nvidia-smi --query-gpu=name,memory.used --format=csv,noheader
 case $part in

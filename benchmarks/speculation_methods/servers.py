@@ -122,7 +122,7 @@ def _command(arm: Arm, port: int, place: Place) -> list[str]:
 
 
 def _variables(arm: Arm, port: int, place: Place) -> dict[str, str]:
-    folders = (plugin(place.work / "beside"), *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")))
+    folders = (plugin(place.work / "beside"), *(ROOT / f"{one}/src" for one in ("server", "lib/base", "lib/sizing")))
     path = ":".join([*map(str, folders), os.environ.get("PYTHONPATH", "")])
     own = {"PYTHONPATH": path, "WINDLASS_FACTS_PORT": str(port + 100)}
     own |= {"XDG_CACHE_HOME": str(place.work / "home"), "VLLM_CACHE_ROOT": str(place.work / f"cache-{arm.name}")}

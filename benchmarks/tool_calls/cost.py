@@ -1,6 +1,7 @@
 """Cost of bound arguments: tokens a second of forced tool calls, with free arguments, and without any grammar.
 
-    PYTHONPATH=server/src:base/src:sizing/src python benchmarks/tool_calls/cost.py OUT.jsonl --work FOLDER [--rounds 5]
+    export PYTHONPATH=server/src:lib/base/src:lib/sizing/src
+    python benchmarks/tool_calls/cost.py OUT.jsonl --work FOLDER [--rounds 5]
 
 The model has an 8B's shape, a vocabulary of 128,256, random weights and the demo's tokenizer. Each answer has as many
 tokens as the others: the schema asks for a list that is longer. The three kinds take turns; ratios are of pairs of a
@@ -75,7 +76,7 @@ def served(folder: Path, *, is_small: bool) -> Iterator[str]:
     words = ["run", "--model", str(model(folder, is_small=is_small)), "--served-model-name", "m", "--port", str(PORT)]
     words += ["--max-model-len", "2048", "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]
     words += [] if is_small else ["--load-format", "dummy", "--dtype", "bfloat16"]
-    sources = (plugin(folder / "beside"), *(ROOT / f"{one}/src" for one in ("server", "base", "sizing")))
+    sources = (plugin(folder / "beside"), *(ROOT / f"{one}/src" for one in ("server", "lib/base", "lib/sizing")))
     own = {"PYTHONPATH": ":".join([*map(str, sources), os.environ.get("PYTHONPATH", "")])}
     own |= {"XDG_CACHE_HOME": str(folder / "home"), "VLLM_CACHE_ROOT": str(folder / "cache")}
     program = [sys.executable, "-c", "from windlass.cli.main import main; main()", *words]

@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 import uvloop
-from clients import Fleet
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from license_process import Server, license_file, running
+
+from clients import Fleet
 
 GPUS = 10_000
 AIM_PER_S, AIM_P99_MS, AIM_LICENSE_S = 2000, 50, 1.0

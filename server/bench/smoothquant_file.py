@@ -1,4 +1,4 @@
-"""Writes sizing/tests/data/smoothquant: a tiny Llama in one file, and smoothquant's own file of it.
+"""Writes lib/sizing/tests/data/smoothquant: a tiny Llama in one file, and smoothquant's own file of it.
 
 Run as `python server/bench/smoothquant_file.py OUT` where torch, transformers and windlass are installed. The second
 file is written by the tool's own `make`, so that the tests of sizing read what the tool writes.

@@ -8,7 +8,7 @@ set -uo pipefail
 out=$1; shift; here=$(dirname "$0"); work=$(mktemp -d); engine=cuda; smooth=
 for word in "$@"; do if [ "$word" = --small ]; then engine=cpu; else smooth=$word; fi; done
 export PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 VLLM_USE_FLASHINFER_SAMPLER=0 VLLM_ALLREDUCE_USE_FLASHINFER=0
-export PYTHONPATH=server/src:base/src:sizing/src:$(python3 benchmarks/quantization/beside.py "$work")${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH=server/src:lib/base/src:lib/sizing/src:$(python3 benchmarks/quantization/beside.py "$work")${PYTHONPATH:+:$PYTHONPATH}
 methods=(none fp8 ifq ifq_nf4 ${smooth:+smoothquant})
 cp -r models/demo "$work/demo"; [ -z "$smooth" ] || cp "$smooth" "$work/demo/"
 if [ $engine = cuda ]; then  # as they are served, with an adapter on top, and over two cards

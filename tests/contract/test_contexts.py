@@ -18,7 +18,7 @@ from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_sizing.model.facts import from_config
 
-ROWS = json.loads((Path(__file__).parents[2] / "sizing/tests/data/engine/contexts.json").read_text())
+ROWS = json.loads((Path(__file__).parents[2] / "lib/sizing/tests/data/engine/contexts.json").read_text())
 FAR = 4_000_000
 
 

@@ -33,7 +33,7 @@ from windlass_sizing.quantization.engine import ENGINE
 from windlass_sizing.quantization.methods import ACCEPTED, METHODS, NAMES, READERS, Kind
 from windlass_testbed.cases import every_case
 
-DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
+DATA = Path(__file__).parents[2] / "lib/sizing/tests/data/models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}
 PLAIN = "Llama-3.2-1B"
 LARGE_GIB = 20000.0  # of a card, so that memory refuses nothing

@@ -21,7 +21,7 @@ from windlass_api.plan.model import Inventory, NodeGpus, Plan
 from windlass_sizing.model.facts import ModelFacts, from_config
 from windlass_sizing.placement import gpus
 
-DATA = Path(__file__).parents[2] / "sizing" / "tests" / "data" / "models.json"
+DATA = Path(__file__).parents[2] / "lib/sizing/tests/data/models.json"
 CONFIGS: dict[str, dict[str, Any]] = {row["name"]: row["config"] for row in json.loads(DATA.read_text())}
 DEFAULTS = (
     "apertus", "arcee", "ernie4_5_moe", "ernie4_5_vl_moe", "exaone4", "falcon_h1", "gemma3n_text", "glm4", "glm4_moe",

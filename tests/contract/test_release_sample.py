@@ -31,7 +31,7 @@ def sources(tmp_path: Path) -> list[Path]:
     """What a wheel is made of, twice, with other times."""
     folders = [tmp_path / "one", tmp_path / "two"]
     for number, folder in enumerate(folders):
-        for name in ("sizing/src", "sizing/pyproject.toml", "images/build.lock", *wheels.LICENSES):
+        for name in ("lib/sizing/src", "lib/sizing/pyproject.toml", "images/build.lock", *wheels.LICENSES):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-r", REPOSITORY / name, target], check=True)
@@ -46,7 +46,7 @@ def test_a_wheel_made_twice_is_the_same_bytes_and_carries_its_license(sources):
     for folder in sources:
         out = folder / "out"
         out.mkdir()
-        wheels.pure(folder, "sizing", out, EPOCH)
+        wheels.pure(folder, "lib/sizing", out, EPOCH)
         (wheel,) = out.iterdir()
         built.append(wheel)
     first, second = built

@@ -143,7 +143,7 @@ class LocalEngine(ServingEngine):
     def _environment(self, cache: Path) -> dict[str, str]:
         paths = (
             self._site,
-            *(REPOSITORY / f"{one}/src" for one in ("server", "base", "sizing")),
+            *(REPOSITORY / f"{one}/src" for one in ("server", "lib/base", "lib/sizing")),
             os.environ.get("PYTHONPATH", ""),
         )
         own = {"PYTHONPATH": ":".join(map(str, paths)), "PATH": f"{self._commands}:{os.environ['PATH']}"}

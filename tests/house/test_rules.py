@@ -65,11 +65,12 @@ CLOCK_LINES = (
     *((line, "measurement: decide on simulated time") for line in (7, 8, 10)),
     *((line, "short limit: let the limit end a hang only") for line in (11, 12, 13, 14, 15, 16)),
 )
-CONSOLE = "console/src/windlass_console/pages"
+CONSOLE = "clients/console/src/windlass_console/pages"
 FIRST, HOW_TO, FEATURES = "docs/tutorials/first-service.md", "docs/how-to/seed.md", "tools/docs/features.yaml"
 SEEDS = (
     Seed("length", {"a.py": "a = 1\n" * 401, "b.go": "\n" * 400}, ("a.py:401: has 401 lines, at most 400",), True),
     Seed("file-names", {"x/utils.py": "", "x/idea.py": ""}, ("x/utils.py:1: has a name that says nothing",), True),
+    Seed("rooms", {"router/main.py": ""}, ("router:1: has no README.md", "router:1: is not in the table of folders")),
     Seed("locks", {"requirements.lock": "a\n--index-url x\n"}, ("requirements.lock:2: names an index",), True),
     Seed("targets", {"Makefile": "a: ## help\nb:\n"}, ("Makefile:2: b has no description",), True),
     Seed(
@@ -202,9 +203,12 @@ SEEDS = (
         "listeners",
         {
             "server/src/windlass/new.py": "a = 1\nasyncio.start_server(a)\n",
-            "console/src/windlass_console/serve.py": "",
+            "clients/console/src/windlass_console/serve.py": "",
         },
-        ("console/src/windlass_console/serve.py:1: opens no listening", "server/src/windlass/new.py:2: opens a listen"),
+        (
+            "clients/console/src/windlass_console/serve.py:1: opens no listening",
+            "server/src/windlass/new.py:2: opens a listen",
+        ),
     ),
     Seed(
         "loops",
@@ -217,7 +221,7 @@ SEEDS = (
         {
             "tests/attack/license/floods.py": "a = 1\n",
             "tests/kind/run_x.py": "time.sleep(3)\n",
-            "tests/testbed/src/a.py": "time.sleep(3)\n",
+            "tools/testbed/src/a.py": "time.sleep(3)\n",
             "server/tests/conftest.py": "time.sleep(3)\n",
         },
         ("server/tests/conftest.py:1: pause", "tests/attack/license/floods.py:1: has no such place any more"),

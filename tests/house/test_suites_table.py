@@ -14,7 +14,7 @@ from windlass_testbed.suites.table import ROWS, SUITES, Suite, first_row, reader
 FILES = frozenset(machine.digests(REPOSITORY))
 FOLDERS = frozenset(str(parent) for file in FILES for parent in Path(file).parents)
 SOURCES = tuple(sorted(file for file in FOLDERS if file.endswith("/src") and not file.startswith("images/")))
-HERE = ("tests/testbed/tests/suites/", "tests/house/")
+HERE = ("tools/testbed/tests/suites/", "tests/house/")
 """Tests that name files which they do not read."""
 OTHERS = {"models/tiny", "docs/img"}
 """A repository of the hub in tests of the download, and the folder that `make demo-console` writes."""
@@ -136,7 +136,7 @@ def test_every_row_names_suites_and_counts_for_a_file():
     [
         *("Makefile", "conftest.py", "tests/conftest.py", "requirements.lock", "pyproject.toml", "tools/bootstrap"),
         *("images/build.lock", "images/server-cpu/Dockerfile", ".gitignore", "tools/cpp.lock", "new-folder/new.py"),
-        *("tests/testbed/src/windlass_testbed/suites/table.py", "new.md", ".ci/run"),
+        *("tools/testbed/src/windlass_testbed/suites/table.py", "new.md", ".ci/run"),
     ],
 )
 def test_what_has_no_row_is_everybodys(file):
@@ -148,9 +148,9 @@ def test_what_has_no_row_is_everybodys(file):
     [
         ("docs/how-to/cluster.md", "contract"),
         ("docs/reference/console-api.md", "contract console"),
-        ("console/src/windlass_console/pages/list.js", "console apiserver"),
+        ("clients/console/src/windlass_console/pages/list.js", "console apiserver"),
         ("server/src/windlass/quantization/kernels/stream.cu", "testbed server"),
-        ("sizing/tests/data/models.json", "contract shared engine"),
+        ("lib/sizing/tests/data/models.json", "contract shared engine"),
         ("charts/windlass/templates/rbac.yaml", "contract testbed operator kind apiserver"),
         ("crds/llmservices.serving.windlass.dev.yaml", "contract attack testbed shared operator kind apiserver"),
         ("server/lookahead/core/drafter.h", "contract attack testbed server sanitize engine kind"),

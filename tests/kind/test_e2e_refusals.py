@@ -9,7 +9,9 @@ import pytest
 from windlass_testbed import cluster
 from windlass_testbed.errors import BedError
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))  # the corpus is a program; its modules lie together
+sys.path.insert(
+    0, str(Path(__file__).parents[1] / "attack/faults")
+)  # the corpus is a program; its modules lie together
 
 import corpus
 import fault_bed

@@ -29,6 +29,7 @@ from .tree import Offence, Tree
 RULES: dict[str, Callable[[Tree], Iterable[Offence]]] = {
     "length": files.length,
     "file-names": files.names,
+    "rooms": files.rooms,
     "locks": files.locks,
     "targets": files.targets,
     "dropped-files": files.dropped_files,

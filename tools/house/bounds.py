@@ -14,10 +14,10 @@ from .tree import Offence, Tree, line_of
 CALLS = ("create_server", "start_server", "HTTPServer", "BoundedServer", "TCPSite", "uvicorn.Server", ".listen")
 LISTENS = re.compile("|".join(rf"{re.escape(call)}\(" for call in CALLS))
 LISTENERS = {
-    "base/src/windlass_base/bounded_server.py": "64 connections, the oldest goes",
-    "base/src/windlass_base/front/beside.py": "the front: connections, peers, deadlines",
-    "console/src/windlass_console/serve.py": "the front",
-    "deepspeed_server/src/windlass_deepspeed/workers.py": "a socket of the processes of one pod, one connection",
+    "lib/base/src/windlass_base/bounded_server.py": "64 connections, the oldest goes",
+    "lib/base/src/windlass_base/front/beside.py": "the front: connections, peers, deadlines",
+    "clients/console/src/windlass_console/serve.py": "the front",
+    "server/deepspeed/src/windlass_deepspeed/workers.py": "a socket of the processes of one pod, one connection",
     "license_server/src/windlass_license/http/listening.py": "serve.py's sockets",
     "license_server/src/windlass_license/serve.py": "the front",
     "operator/download/src/windlass_download/facts.py": "BoundedServer",
@@ -60,7 +60,7 @@ def loops(tree: Tree) -> Iterator[Offence]:
 
 
 def _is_program(path: str) -> bool:
-    return path.split("/")[1] == "src" or path.startswith("operator/download/src/")
+    return not path.startswith(("tools/", "server/lookahead/"))
 
 
 def _counts_up(tree: ast.AST) -> int:

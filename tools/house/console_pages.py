@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from .tree import Offence, Tree, line_of
 
-PAGES = "console/src/windlass_console/pages"
+PAGES = "clients/console/src/windlass_console/pages"
 TABLES = (f"{PAGES}/text/en.js", f"{PAGES}/text/en_status.js")
 EXPORT = re.compile(r"^export (?:async )?(?:const|let|function\*?|class) (\w+)", re.M)
 IMPORT = re.compile(r"import \{([^}]*)\} from \"([^\"]+)\"")

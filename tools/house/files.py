@@ -14,6 +14,7 @@ INDEX = re.compile(r"https?://|--index|--find-links")
 TARGET = re.compile(r"^([a-z-]+):(.*)$")
 SIDE = re.compile(rb"^(?:" + b"<" * 7 + b"|" + b">" * 7 + b") ", re.M)
 """A line that git's merge writes, spelt so that this file does not fit it."""
+GUIDE = "CONTRIBUTING.md"
 WEIGHTS = "models/demo/model.safetensors"
 WEIGHTS_BYTES_MAX, TREE_BYTES_MAX = 16_000_000, 32_000_000
 
@@ -31,6 +32,19 @@ def names(tree: Tree) -> Iterator[Offence]:
     for path in tree.matching("*.py"):
         if Path(path).stem in VAGUE:
             yield Offence(path, 1, "has a name that says nothing: name the idea")
+
+
+def rooms(tree: Tree) -> Iterator[Offence]:
+    """A folder at the top has a README and is in CONTRIBUTING's table of folders."""
+    table = tree.text(GUIDE).partition("\n## The folders\n")[2].partition("\n## ")[0]
+    paths = (Path(path) for path in tree.paths if not path.startswith("."))
+    for folder in sorted({path.parts[0] for path in paths if len(path.parts) > 1}):
+        if not tree.has(f"{folder}/README.md"):
+            yield Offence(folder, 1, "has no README.md: say in ten lines what may go in")
+        if f"`{folder}`" not in table:
+            yield Offence(
+                folder, 1, f"is not in the table of folders of {GUIDE}: name it there, or put it into another"
+            )
 
 
 def locks(tree: Tree) -> Iterator[Offence]:

@@ -64,10 +64,10 @@ FOLDERS = (
     *("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead"),
     *(f"server/src/windlass/{name}" for name in ("chat_page", "group", "sampling", "usage")),
     *(f"server/src/windlass/quantization/{name}" for name in ("fp8", "gptq", "kernels")),
-    *("base/src", "api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tests/testbed/src"),
+    *("lib/base/src", "lib/api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tools/testbed/src"),
     *(f"license_server/src/windlass_license/{name}" for name in ("election", "rules", "storage")),
-    *(f"sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),
-    *("console/src", "tests/console", "tests/browser"),
+    *(f"lib/sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),
+    *("clients/console/src", "tests/browser"),
 )
 OLD_WORDS = frozenset(
     "answered door doors foresight hope hopes hopeless pace played promise promised promises promising rang rung said"

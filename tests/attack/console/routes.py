@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-OPENAPI = Path(__file__).resolve().parents[3] / "console" / "openapi.json"
+OPENAPI = Path(__file__).resolve().parents[3] / "clients/console/openapi.json"
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 BENCH = {"concurrency": [1]}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "deepspeed_server/tests/answering"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "server/deepspeed/tests/answering"))
 
 from echo import EOS, Echo, Letters
 from windlass_deepspeed import serve

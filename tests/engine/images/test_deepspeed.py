@@ -13,7 +13,7 @@ ENGINE = "deepspeed.inference.engine.InferenceEngine"
 def result(engine):
     """What `real.py` found with these flags of the server, in the image."""
     deepspeed = replace(engine, image=serving.ensure(engine.paths, "deepspeed"), forks=None)
-    return partial(deepspeed.result, "/repo/deepspeed_server/tests_real/real.py", "/repo/models/demo")
+    return partial(deepspeed.result, "/repo/server/deepspeed/tests_real/real.py", "/repo/models/demo")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
     python print_context_lengths.py
 
-The rows are those of `sizing/tests/data/engine/contexts.json`. Null stands for any length.
+The rows are those of `lib/sizing/tests/data/engine/contexts.json`. Null stands for any length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-ROWS = Path(__file__).parents[3] / "sizing/tests/data/engine/contexts.json"
+ROWS = Path(__file__).parents[3] / "lib/sizing/tests/data/engine/contexts.json"
 TOO_LONG = 2**29
 REFUSAL = re.compile(r"=(?P<derived>[\d.]+) or model_max_length=(?P<named>\w+)")
 

@@ -2,9 +2,9 @@
 
     python print_model_configs.py '{"NAME": ["float16", "bfloat16"], …}'
 
-Each named configuration of `sizing/tests/data/models.json` becomes the engine's own `ModelConfig`, once for each number
-format, all in one process: by itself the engine starts a Python for each architecture, which imports the engine again
-for ten seconds of a processor.
+Each named configuration of `lib/sizing/tests/data/models.json` becomes the engine's own `ModelConfig`, once for each
+number format, all in one process: by itself the engine starts a Python for each architecture, which imports the engine
+again for ten seconds of a processor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from print_abilities import CAPABILITIES, has
 
-DATA = Path(__file__).parents[3] / "sizing/tests/data/models.json"
+DATA = Path(__file__).parents[3] / "lib/sizing/tests/data/models.json"
 KINDS = ("CAUSAL_LM", "IMAGE_TEXT_TO_TEXT", "SPEECH_SEQ_2_SEQ")
 NOT_HERE = "does not recognize this architecture"
 """Of a checkpoint that brings the class of its configuration: that file is not in the record."""

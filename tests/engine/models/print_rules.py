@@ -2,8 +2,8 @@
 
     python print_rules.py
 
-The cases are those of `sizing/tests/data/engine/rules.json`. Null stands for a refusal, `auto` for no format of a KV
-cache.
+The cases are those of `lib/sizing/tests/data/engine/rules.json`. Null stands for a refusal, `auto` for no format of a
+KV cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-CASES = json.loads((Path(__file__).parents[3] / "sizing/tests/data/engine/rules.json").read_text())
+CASES = json.loads((Path(__file__).parents[3] / "lib/sizing/tests/data/engine/rules.json").read_text())
 
 
 def is_taken(tensor: str) -> bool:

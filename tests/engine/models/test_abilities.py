@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from windlass_sizing.quantization.engine import RECORD
 
-VERDICTS = Path(__file__).parents[3] / "sizing" / "tests" / "engine_verdicts.json"
+VERDICTS = Path(__file__).parents[3] / "lib/sizing/tests/engine_verdicts.json"
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def test_the_record_is_what_the_engine_says(said):
 
 
 def test_the_recorded_verdicts_are_those_of_the_engine_s_own_classes(said):
-    """`sizing/tests/test_engine_verdicts.py` holds our decision to the record."""
+    """`lib/sizing/tests/test_engine_verdicts.py` holds our decision to the record."""
     recorded = json.loads(VERDICTS.read_text())
     assert len(said["verdicts"]) == 720
     wrong = [cell for cell in said["verdicts"] if (cell[2] in recorded[cell[0]][str(cell[1])]) != cell[3]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from windlass_sizing.model.facts import from_config
 
-ROWS = Path(__file__).parents[3] / "sizing/tests/data/engine/contexts.json"
+ROWS = Path(__file__).parents[3] / "lib/sizing/tests/data/engine/contexts.json"
 
 
 @pytest.fixture(scope="module")

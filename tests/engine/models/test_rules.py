@@ -12,7 +12,7 @@ from windlass_sizing.files.weight_files import hidden_mistrals, wanted_files
 from windlass_sizing.model import lora_tensors
 from windlass_sizing.model.quantized import packing_of
 
-CASES = json.loads((Path(__file__).parents[3] / "sizing/tests/data/engine/rules.json").read_text())
+CASES = json.loads((Path(__file__).parents[3] / "lib/sizing/tests/data/engine/rules.json").read_text())
 FORMATS = {None: "auto", 8: "fp8", 4.5: "nvfp4"}
 
 
