@@ -31,25 +31,6 @@ PAGES = (
     ),
     *("docs/explanation/speculation.md", "docs/explanation/predicting-speed.md"),
     *("docs/how-to/benchmark.md", "docs/how-to/cluster.md"),
-    *(
-        f"docs/adr/{name}.md"
-        for name in (
-            "0006-license-file",
-            "0013-license-durability",
-            "0014-lookahead-core",
-            "0018-download",
-            "0020-leader-election",
-            "0021-lookahead-integrations",
-            "0023-groups-of-pods",
-            "0031-leases-belong-to-pods",
-            "0032-signed-answers",
-            "0033-each-object-is-its-own-failure-domain",
-            "0041-one-decision-on-quantization",
-            "0047-kopf-runs-the-operator",
-            "0049-what-a-release-is",
-            "0054-one-speculation-policy",
-        )
-    ),
 )
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = (
@@ -97,7 +78,7 @@ def length(sentence: str) -> int:
 
 def pages(tree: Tree) -> Iterator[Offence]:
     """A sentence of a page in plain words has at most 25 words: a longer one says more than one thing."""
-    for page in PAGES:
+    for page in (*PAGES, *tree.below("docs/adr", ".md")):
         text = tree.text(page)
         for sentence in (one for paragraph in paragraphs(text) for one in sentences(paragraph)):
             if (count := length(sentence)) > WORDS_MAX:
