@@ -49,7 +49,6 @@ RULES: dict[str, Callable[[Tree], Iterable[Offence]]] = {
     "features-page": features.current,
     "features": features.table,
     "decision-index": decisions.index,
-    "decisions": decisions.form,
     "sentences": plain_words.pages,
     "names": plain_words.names,
     "console-exports": console_pages.exports,

@@ -13,27 +13,26 @@ from .tree import Offence, Tree, line_of
 
 PAGE, TABLE = "docs/reference/features.md", "tools/docs/features.yaml"
 HEAD = """\
-# Features, row by row
+# Features
 
 <!-- Printed from tools/docs/features.yaml: python -m tools.house --write -->
 
-Every row of what Windlass must do: where the code is, where it is tested, where it is measured, and what is not there.
-**Done** may have a note, **partly** lacks what the note says, **missing** does not work. "Measured" links to figures;
-a row without one has tests and no figures.
+Every capability of Windlass, how it is tested and measured, and its limits. **Done** works as described; **partly**
+lacks what the last column says; **missing** does not work.
 
 """
 # The groups of ids, in the order of the page.
 GROUPS = {
-    "O": "Platform: the operator and the resource",
+    "O": "The operator and the resource",
     "M": "The memory formula",
     "S": "The start command",
-    "presets": "The start command's presets",
+    "presets": "Short start commands",
     "Q": "Quantization",
-    "A": "Acceleration",
-    "V": "APIs and modes",
+    "A": "Lookahead, drafts and caches",
+    "V": "API, command line and Python",
     "T": "Chat templates and tool parsers",
     "D": "The DeepSpeed image",
-    "L": "License server",
+    "L": "Licenses",
     "B": "Benchmarks",
 }
 SIZES = {"O": 14, "S": 29, "Q": 8, "A": 14, "V": 5, "L": 7}
@@ -62,10 +61,10 @@ def rows(tree: Tree) -> list[Row]:
 def page(table: list[Row]) -> str:
     """Return the page."""
     counts = ", ".join(f"{sum(row['state'] == state for row in table)} {state}" for state in STATES)
-    parts = [HEAD, f"{len(table)} rows: {counts}.\n"]
+    parts = [HEAD, f"{len(table)} capabilities: {counts}.\n"]
     for key, title in GROUPS.items():
-        parts.append(f"\n## {title}\n\n| row | what | state | where | what is not there |\n")
-        parts.append("| --- | --- | --- | --- | --- |\n")
+        parts.append(f"\n## {title}\n\n| capability | state | tests and figures | limits |\n")
+        parts.append("| --- | --- | --- | --- |\n")
         parts += [_line(row) for row in table if _group(row) == key]
     return "".join(parts)
 
@@ -115,6 +114,6 @@ def _linked(key: str, paths: list[str]) -> str:
 
 def _line(row: Row) -> str:
     state = "**missing**" if row["state"] == "missing" else row["state"]
-    places = (("code", row.get("code")), ("tests", row.get("tests")), ("measured", row.get("measured")))
+    places = (("tests", row.get("tests")), ("measured", row.get("measured")))
     where = "<br>".join(_linked(key, paths) for key, paths in places if paths)
-    return f"| {row['id']} | {row['what']} | {state} | {where or '–'} | {row.get('note', '–').strip()} |\n"
+    return f"| {row['what']} | {state} | {where or '–'} | {row.get('note', '–').strip()} |\n"
