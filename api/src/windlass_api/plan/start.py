@@ -20,7 +20,6 @@ from windlass_sizing.settings.setting import DEFAULT, FIELD
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
 RUN, VLLM = "run", "vllm"
-MODEL_DIRECTORY = "/data/model"
 CPU, GPU = "cpu", "gpu"  # where a draft model runs
 PREFIX_OFFLOAD = "enable-prefix-cache-offload"
 LOOKAHEAD, LOOKAHEAD_DIRECTORY = "use-lookahead", "lookahead-cache-config-dir"
@@ -43,7 +42,6 @@ def _share(percent: int) -> str | None:
 
 
 WRITTEN: Texts = {
-    "model": lambda spec: MODEL_DIRECTORY,
     "served-model-name": lambda spec: spec.model.id,
     "shutdown-timeout": lambda spec: spec.deployment.drain_seconds,
     "limit-worker-concurrency": lambda spec: spec.engine.max_concurrency,
@@ -71,6 +69,8 @@ OVERRULED: Texts = {
     WORKERS: lambda spec: spec.engine.workers if spec.engine.workers > 1 else None,
     "max-num-batched-tokens": lambda spec: spec.engine.max_num_batched_tokens,
     "max-num-seqs": lambda spec: spec.engine.max_num_seqs,
+    "disable-mem-cache": lambda spec: _switch((not spec.engine.memory_cache) or None),
+    "conv-template": lambda spec: spec.engine.conv_template or None,
     PREFIX_OFFLOAD: lambda spec: _switch((spec.engine.prefix_offload.enabled and runs_windlass(spec)) or None),
 }
 """Fields that a variable overrules; a value that the CRD fills in is left to the row's default."""
