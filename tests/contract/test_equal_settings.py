@@ -7,6 +7,7 @@ value on both sides, and a text that the plan cannot read is the sentence with w
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any
 
 from windlass.errors import UsageError
@@ -16,7 +17,8 @@ from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, NodeGpus, Plan
-from windlass_api.plan.overrides import OF_ENGINE, engine_in_force, settings_of
+from windlass_api.plan.settings_table import settings_table
+from windlass_api.plan.start import OVERRULED, start_of
 from windlass_sizing.engine_flags import record
 from windlass_sizing.model.facts import from_config
 from windlass_sizing.settings.flags import FLAGS, Effect, Kind
@@ -48,7 +50,7 @@ OF_ROW = {
     "worker-num": ("1", "2"), "prefix-offload-mib": ("2048", "1.5"), "max-num-batched-tokens": ("4096", "16384"),
 }  # fmt: skip
 WRITTEN = ("model", "served-model-name", "shutdown-timeout")  # by every plan, from fields that no variable overrules
-DECIDED = (*(name for name, _ in OF_ENGINE.values()), "cpu-draft-threads", "api-server-count", "prefix-offload-mib")
+DECIDED = (*OVERRULED, "cpu-draft-threads", "api-server-count", "prefix-offload-mib")
 """Rows that the plan chooses and writes as flags."""
 ROWS = tuple(flag for flag in FLAGS if flag.effect is not Effect.MISSING and flag.name not in WRITTEN)
 ENGINES_OWN = ("--kv-cache-dtype=fp8", "--kv_offloading_size=4", "--block-size=16", "--hf-overrides={}", "-dp=1")
@@ -109,7 +111,7 @@ PLANNED = tuple(found for number in range(SPECS) if (found := _planned(number)) 
 
 def _differences(spec: LLMServiceSpec, plan: Plan) -> list[str]:
     """The rows in which plan and server are not of one mind."""
-    settings = settings_of(spec)
+    settings = start_of(spec).settings
     environment = {one.name: one.value or "" for one in spec.env}
     try:
         server = settings_given(server_args(spec, plan), environment, FILES, RUN)
@@ -128,13 +130,13 @@ def _differences(spec: LLMServiceSpec, plan: Plan) -> list[str]:
 
 
 def _engine_differences(spec: LLMServiceSpec, settings: Settings, server: Settings) -> list[str]:
-    """The same of the figures that the plan reckons with, and of the engine's own words."""
-    engine, found = engine_in_force(spec, settings), []
-    for field, (name, read) in OF_ENGINE.items():
-        planned, started = getattr(engine, field), server.value(name)
-        value = None if started is None or not server.is_given(name) else read(started)
-        if None not in (planned, value) and planned != value:
-            found.append(f"{field} {planned} {value}")
+    """The same of the counts that the plan reckons with, and of the engine's own words."""
+    counts = ((name, settings.count(name), server.count(name)) for name in OVERRULED)
+    found = [
+        f"{name} {planned} {started}"
+        for name, planned, started in counts
+        if None not in (planned, started) and planned != started
+    ]
     count = len(settings.engine_words)
     words = server.engine_words[len(server.engine_words) - count :]
     return found if tuple(map(record().in_full, words)) == settings.engine_words else [*found, f"words {words}"]
@@ -147,10 +149,23 @@ def test_plan_and_server_hold_equal_settings() -> None:
     assert found == {}
 
 
+def test_the_printed_settings_are_those_of_the_start() -> None:
+    """Each row that the server is given, with its value; no other."""
+    found = []
+    for spec, plan in PLANNED:
+        environment = {one.name: one.value or "" for one in spec.env}
+        with suppress(UsageError):
+            server = settings_given(server_args(spec, plan), environment, FILES, RUN)
+            started = {name: setting.value for name, setting in server.rows.items() if server.is_given(name)}
+            if (printed := {row.name: row.value for row in settings_table(spec, plan)}) != started:
+                found.append((spec.args, spec.env, printed.items() ^ started.items()))
+    assert found == []
+
+
 def test_most_rows_and_fields_are_compared() -> None:
     """Else the test above tests nothing."""
-    each = [settings_of(spec) for spec, _ in PLANNED]
+    each = [start_of(spec).settings for spec, _ in PLANNED]
     readable = [settings for settings in each if not settings.problems]
     assert len(readable) > SPECS / 4
-    assert {row.name for row in ROWS} == {name for one in readable for name in one.rows if one.is_given(name)}
+    assert {row.name for row in ROWS} <= {name for one in readable for name in one.rows if one.is_given(name)}
     assert any(one.problems for one in each)

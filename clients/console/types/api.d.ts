@@ -106,6 +106,7 @@ export interface Preview {
   message: string;
   remedy: string;
   plan: Plan | null;
+  settings: { setting: string; value: string; from: string }[];
   prediction: Record<string, unknown> | null;
   model: Record<string, unknown>;
   gpus: { node: string; product: string; allocatable: number; free: number | null }[];

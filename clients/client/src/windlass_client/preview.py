@@ -18,11 +18,13 @@ from windlass_api.objects.claims import FIELDS, Claims
 from windlass_api.objects.inventory import inventory, usable
 from windlass_api.objects.reading import annotation_of, newest_first, uid_of
 from windlass_api.plan.model import Inventory, NodeGpus, Refusal
+from windlass_api.plan.settings_table import settings_table
 from windlass_base.kube.errors import ForbiddenError, NotFoundError
 from windlass_base.kube.rest import Api
 from windlass_sizing.errors import FactsError
 from windlass_sizing.files.checkpoint import CheckpointReport, inspect
 from windlass_sizing.model.facts import ModelFacts, from_config
+from windlass_sizing.settings.setting import Setting
 
 from windlass_client import in_force, paths, watching
 from windlass_client.errors import NoFactsError
@@ -46,6 +48,7 @@ class PlanPreview:
     remedy: str = ""
     in_force: bool = False  # the service has this plan already, and keeps it
     prediction: dict[str, Any] | None = None  # how fast it would be, predicted from measurements of other shapes
+    settings: tuple[Setting, ...] = ()  # that the server starts with, without defaults
 
     @property
     def fits(self) -> bool:
@@ -62,6 +65,7 @@ class PlanPreview:
             "message": self.message,
             "remedy": self.remedy,
             "plan": plan,
+            "settings": [{"setting": one.name, "value": one.shown, "from": one.source} for one in self.settings],
             "prediction": self.prediction,
             "model": self.facts.to_dict(),
             "gpus": [self._node(node) for node in self.inventory.nodes],
@@ -100,7 +104,8 @@ def decided(spec: LLMServiceSpec, facts: ModelFacts, gpus: Inventory, now: InFor
         return PlanPreview(facts, gpus, None, answer.reason, answer.message, answer.remedy)
     plan = PlanStatus.model_validate(answer.to_status())
     speed = prediction(spec, facts, plan)
-    return PlanPreview(facts, gpus, plan, "Planned", answer.summary(), in_force=kept, prediction=speed)
+    table = settings_table(spec, answer)
+    return PlanPreview(facts, gpus, plan, "Planned", answer.summary(), in_force=kept, prediction=speed, settings=table)
 
 
 def facts_of(model: Path | str | Mapping[str, Any] | ModelFacts) -> ModelFacts:

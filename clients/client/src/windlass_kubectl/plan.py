@@ -20,7 +20,7 @@ from windlass_kubectl.errors import WrongOptionError
 from windlass_kubectl.named_service import raw_service
 from windlass_kubectl.paint import Branch
 from windlass_kubectl.parser import NOTHING_FITS, OK
-from windlass_kubectl.plan_tree import plan_branch
+from windlass_kubectl.plan_tree import plan_branch, settings_branch
 from windlass_kubectl.session import Session
 
 
@@ -108,5 +108,11 @@ def branch_of(name: str, preview: PlanPreview, session: Session) -> Branch:
         return Branch(f"{name}: nothing fits", "bad", (model, offered, refused, Branch("what to do", "head", remedies)))
     said = "fits; this plan is in force and stays" if preview.in_force else "fits"
     speed = tuple(Branch(line, "dim") for line in words.lines(preview.prediction)) if preview.prediction else ()
-    parts = (model, offered, plan_branch(preview.plan, paint), *([Branch("speed", "", speed)] if speed else []))
+    parts = (
+        model,
+        offered,
+        plan_branch(preview.plan, paint),
+        *settings_branch(preview.settings),
+        *([Branch("speed", "", speed)] if speed else []),
+    )
     return Branch(f"{name}: {said}", "good", parts)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from windlass_api.crd.status import CardBudget, Measured, PlanStatus
 from windlass_sizing.placement import words
+from windlass_sizing.settings.setting import Setting
 
 from windlass_kubectl.paint import Branch, Paint
 
 HUNDREDTH = 0.01
 """GiB; less is not printed."""
+VALUE_MAX = 48  # characters of a setting's value; -o json has all
 
 
 def headline(plan: PlanStatus) -> str:
@@ -42,6 +44,18 @@ def plan_branch(plan: PlanStatus, paint: Paint) -> Branch:
         *_listed("could be better", plan.advice),
     )
     return Branch(headline(plan), "head", rows)
+
+
+def settings_branch(rows: tuple[Setting, ...]) -> list[Branch]:
+    """The settings in force and their sources, in columns as `windlass run --explain` has them."""
+    name_width = max((len(row.name) for row in rows), default=0)
+    value_width = min(VALUE_MAX, max((len(row.shown) for row in rows), default=0))
+    lines = [f"{row.name:<{name_width}}  {_cut(row.shown):<{value_width}}  {row.source}" for row in rows]
+    return _listed("settings: value, from", lines)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_MAX else f"{text[: VALUE_MAX - 1]}…"
 
 
 def budget(card: CardBudget, paint: Paint) -> Branch:

@@ -8,8 +8,9 @@ import pytest
 from windlass_api.crd.status import CardBudget, PlanStatus
 from windlass_client.values import Pod, service_of
 from windlass_kubectl.paint import Branch, Paint
-from windlass_kubectl.plan_tree import budget, headline, plan_branch
+from windlass_kubectl.plan_tree import budget, headline, plan_branch, settings_branch
 from windlass_kubectl.service_tree import HEADINGS, age, row, span, tree
+from windlass_sizing.settings.setting import Setting
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PLAIN = Paint()
@@ -189,3 +190,13 @@ def test_a_plain_terminal_gets_plain_signs_and_long_lines_are_wrapped():
     assert plain.bar([0.5, 0.25], 8) == "[####==..]"
     assert Paint(colour=True).tree(root).startswith("\x1b[31mr\x1b[0m")
     assert plain.table(("A", "BB"), [("xxx", "y")]) == "A    BB\nxxx  y"
+
+
+def test_settings_stand_in_columns():
+    """Name, value and source; a long value is cut, and no settings are no branch."""
+    rows = (Setting("seed", 3, "field"), Setting("chat-template", "x" * 60, "flag"))
+    (found,) = settings_branch(rows)
+    lines = [branch.text for branch in found.below]
+    assert [line.split() for line in lines] == [["seed", "3", "field"], ["chat-template", "x" * 47 + "…", "flag"]]
+    assert lines[0].index("field") == lines[1].index("flag")
+    assert settings_branch(()) == []

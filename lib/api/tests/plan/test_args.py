@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import container_command, engine_variables, server_args
 from windlass_api.plan.model import Plan
-from windlass_api.plan.overrides import engine_in_force, settings_of
+from windlass_api.plan.start import start_of
 
 PLAN = Plan(
     gpus=2, tp=2, pp=1, nodes=1, gpu_type="L20", max_model_len=8192, dtype="float16", quantization=None,
@@ -131,12 +131,15 @@ def test_flags_win_over_variables_and_both_over_the_engine_section():
         command=["run", "--enforce-eager", "--gpu_memory_utilization=0.95"],
         args=["--dtype", "bfloat16", "-tp", "4", "-q=fp8"],
     )
-    engine = engine_in_force(spec, settings_of(spec))
-    assert (engine.max_model_len, engine.dtype, engine.enforce_eager) == (4096, "bfloat16", True)
-    assert (engine.gpu_memory_utilization_percent, engine.tensor_parallel_size, engine.quantization) == (95, 4, "fp8")
+    settings = start_of(spec).settings
+    assert (settings.count("max-model-len"), settings.text("dtype"), settings.value("enforce-eager")) == (
+        4096, "bfloat16", True,
+    )  # fmt: skip
+    assert (settings.percent("gpu-memory-utilization"), settings.count("tensor-parallel-size")) == (95, 4)
+    assert settings.text("quantization") == "fp8"
 
 
 def test_text_that_cannot_be_read_is_left_to_the_server():
     """It refuses with a sentence of its own; the plan goes by what it can read."""
     spec = a_spec(args=["--max-model-len", "many", "--dtype"])
-    assert engine_in_force(spec, settings_of(spec)) == a_spec().engine
+    assert start_of(spec).settings.rows == start_of(a_spec()).settings.rows

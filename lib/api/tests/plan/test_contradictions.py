@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windlass_api.plan.contradictions import contradiction
-from windlass_api.plan.overrides import settings_of
+from windlass_api.plan.start import start_of
 from windlass_testbed.cases import every_case
 
 from .test_beside import DRAFTED, MEDUSA, OWN, QWEN_7B, TWO
@@ -221,7 +221,7 @@ def test_what_the_server_takes_is_planned(facts, spec):
 def test_a_command_of_the_users_own_is_not_judged():
     """It gets none of the planned flags, which are one side of each contradiction."""
     spec = a_spec(engine=LOOKAHEAD, command=["vllm", "serve", "--enable-chunked"])
-    assert contradiction(spec, settings_of(spec)) is None
+    assert contradiction(start_of(spec)) is None
 
 
 def test_a_card_beside_which_the_draft_runs_is_taken():
@@ -244,4 +244,4 @@ def test_as_many_engines_as_planned():
 def test_another_family_has_no_such_rules():
     """Its server judges its own flags."""
     spec = a_spec(image={"family": "deepspeed"}, **flags("-dp", "2"))
-    assert contradiction(spec, settings_of(spec)) is None
+    assert contradiction(start_of(spec)) is None

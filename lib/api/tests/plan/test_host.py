@@ -11,8 +11,8 @@ from windlass_api.crd.status import PlanStatus
 from windlass_api.crd.v1alpha1 import LLMService
 from windlass_api.plan.host import Host, Load, Part, host_for, total_gib
 from windlass_api.plan.offload import ASKED_MAX_GIB, Running, kv_offload_gib
-from windlass_api.plan.overrides import settings_of
 from windlass_api.plan.quantity import gib
+from windlass_api.plan.start import start_of
 from windlass_operator.manifests.pod import pod_template
 from windlass_operator.reconcile.desired_state import pod_shape
 from windlass_operator.settings import Settings
@@ -30,7 +30,7 @@ SIXTY_FOUR = ["--kv-offloading-size", "64"]
 
 def host(load: Load = ONE_CARD, **spec: object) -> Host:
     service = a_spec(**spec)
-    return host_for(service, settings_of(service), load)
+    return host_for(start_of(service), load)
 
 
 def gibs(found: Host) -> dict[str, float]:
@@ -102,7 +102,7 @@ def test_the_prefix_cache_in_host_memory_is_asked_for(spec, kv_gib):
     """It lies in /dev/shm, so the volume grows by it; the pod's memory holds it once."""
     plain, found = host(), host(**spec)
     service = a_spec(**spec)
-    assert kv_offload_gib(service, settings_of(service)) == kv_gib
+    assert kv_offload_gib(start_of(service)) == kv_gib
     assert gibs(found).get("KV cache offload", 0) == kv_gib
     assert gib(found.shm) == gib(plain.shm) + math.ceil(kv_gib)
     assert gib(plain.memory) + kv_gib <= gib(found.memory) <= gib(plain.memory) + kv_gib + 1

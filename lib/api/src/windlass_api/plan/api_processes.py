@@ -9,11 +9,9 @@ import math
 
 from windlass_sizing.placement.api_processes import Cores, because, choose, obstacle
 from windlass_sizing.settings.flags import ROW
-from windlass_sizing.settings.in_force import Settings
 
-from windlass_api.crd.v1alpha1 import LLMServiceSpec
-from windlass_api.plan.overrides import VLLM, runs_windlass
 from windlass_api.plan.quantity import cores
+from windlass_api.plan.start import Start
 
 COUNT = "api-server-count"
 (VARIABLE,) = ROW[COUNT].variables
@@ -22,25 +20,25 @@ COUNTED_MAX = 1024  # a larger number is a mistake, and keeps no quantity that K
 UNSEEN = "1"  # of a variable from a Secret or the like, which may be on
 
 
-def is_given(spec: LLMServiceSpec, settings: Settings) -> bool:
+def is_given(start: Start) -> bool:
     """Whether the user's words give a number, be it by a variable whose value the plan does not see."""
-    return settings.names(f"--{COUNT}") or any(one.name == VARIABLE for one in spec.env)
+    return start.settings.names(f"--{COUNT}") or any(one.name == VARIABLE for one in start.spec.env)
 
 
-def given(spec: LLMServiceSpec, settings: Settings) -> int:
+def given(start: Start) -> int:
     """The API processes of the user's own number, as far as it can be read; 1 without one."""
-    found = settings.whole(COUNT) if spec.image.family == VLLM else 0
+    found = start.settings.whole(COUNT) if start.is_vllm else 0
     return found if 0 < found <= COUNTED_MAX else 1
 
 
-def chosen(spec: LLMServiceSpec, settings: Settings, counted: Cores) -> int:
+def chosen(start: Start, counted: Cores) -> int:
     """The number for a pod of one node with GPUs, where nothing of the spec needs another."""
-    variables = {one.name: one.value if one.value_from is None else UNSEEN for one in spec.env}
-    if spec.image.family != VLLM or not runs_windlass(spec) or is_given(spec, settings):
+    variables = {one.name: one.value if one.value_from is None else UNSEEN for one in start.spec.env}
+    if not start.is_vllm or not start.is_ours or is_given(start):
         return 1
-    if obstacle(variables, settings.engine_words):
+    if obstacle(variables, start.settings.engine_words):
         return 1
-    return choose(_streams(settings, counted.engines), counted)
+    return choose(_streams(start, counted.engines), counted)
 
 
 def cores_of(cpu: str, gpus: int, engines: int, drafting: int) -> Cores:
@@ -48,11 +46,11 @@ def cores_of(cpu: str, gpus: int, engines: int, drafting: int) -> Cores:
     return Cores(math.floor(min(COUNTED_MAX, cores(cpu))), gpus, engines, drafting)
 
 
-def sentence(settings: Settings, number: int, counted: Cores) -> str:
+def sentence(start: Start, number: int, counted: Cores) -> str:
     """What the plan says of a number that it chose."""
-    return f"{number} API processes: {because(_streams(settings, counted.engines), counted)}"
+    return f"{number} API processes: {because(_streams(start, counted.engines), counted)}"
 
 
-def _streams(settings: Settings, engines: int) -> int:
+def _streams(start: Start, engines: int) -> int:
     """Requests at a time of all engines, as the server reads the limit."""
-    return settings.whole(CONCURRENCY) * engines
+    return start.settings.whole(CONCURRENCY) * engines

@@ -8,14 +8,21 @@ from __future__ import annotations
 import json
 
 from windlass_sizing.placement.formula import STEP_TOKENS_MAX
-from windlass_sizing.settings.in_force import Settings
 
-from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec, SpeculationSpec
+from windlass_api.crd.v1alpha1 import LLMServiceSpec, SpeculationSpec
 from windlass_api.plan import prefix_offload
 from windlass_api.plan.cpu import KV_SPACE, kv_space_gib
 from windlass_api.plan.model import Plan
-from windlass_api.plan.offload import DRAFTS_ON_CPU
-from windlass_api.plan.overrides import CPU, GPU, RUN, VLLM, engine_in_force, runs_windlass, settings_of, whole_prompts
+from windlass_api.plan.start import (
+    CPU,
+    DRAFTS_ON_CPU,
+    GPU,
+    RUN,
+    VLLM,
+    Start,
+    runs_windlass,
+    start_of,
+)
 
 MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"
@@ -30,8 +37,7 @@ def server_args(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 
 def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """What the plan and `spec.engine` say, as flags of `windlass run`."""
-    settings = settings_of(spec)
-    engine = engine_in_force(spec, settings)
+    start = start_of(spec)
     flags: list[str] = [
         *("--model", MODEL_DIRECTORY),
         *("--served-model-name", spec.model.id),
@@ -56,17 +62,17 @@ def vllm_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
         flags += ["--api-server-count", str(plan.api_processes)]
     return (
         *flags,
-        *_step(engine, settings, plan),
-        *_tuning(engine, plan),
-        *prefix_offload.flags(spec, settings, plan),
+        *_step(start, plan),
+        *_tuning(start, plan),
+        *prefix_offload.flags(start, plan),
         *_prefix(spec),
     )
 
 
-def _step(engine: EngineSpec, settings: Settings, plan: Plan) -> tuple[str, ...]:
+def _step(start: Start, plan: Plan) -> tuple[str, ...]:
     """A step as the plan has it: left alone, the server makes it as long as the context, however long that is."""
-    planned = engine.max_num_batched_tokens is None and plan.gpus and not whole_prompts(settings)
-    if not planned or plan.max_model_len <= STEP_TOKENS_MAX:
+    is_given = start.settings.count("max-num-batched-tokens") is not None or start.whole_prompts
+    if is_given or not plan.gpus or plan.max_model_len <= STEP_TOKENS_MAX:
         return ()
     return ("--max-num-batched-tokens", str(STEP_TOKENS_MAX))
 
@@ -79,13 +85,13 @@ def _prefix(spec: LLMServiceSpec) -> tuple[str, ...]:
 def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
     """The same as flags of `windlass-deepspeed run`, which has fewer; the context is one of its variables."""
     flags = ["--model-path", MODEL_DIRECTORY, "--num-gpus", str(max(1, plan.tp)), "--dtype", plan.dtype]
-    engine = engine_in_force(spec, settings_of(spec))
+    start, engine = start_of(spec), spec.engine
     if plan.workers > 1:
         flags += ["--worker-num", str(plan.workers)]
     if engine.max_concurrency is not None:
         flags += ["--limit-worker-concurrency", str(engine.max_concurrency)]
-    if engine.max_num_seqs is not None:
-        flags += ["--max-batch-size", str(engine.max_num_seqs)]
+    if (sequences := start.settings.count("max-num-seqs")) is not None:
+        flags += ["--max-batch-size", str(sequences)]
     if engine.seed is not None:
         flags += ["--seed", str(engine.seed)]
     return tuple(flags)
@@ -94,26 +100,27 @@ def deepspeed_flags(spec: LLMServiceSpec, plan: Plan) -> tuple[str, ...]:
 PLANNED = {VLLM: vllm_flags, DEEPSPEED: deepspeed_flags}
 
 
-def _tuning(engine: EngineSpec, plan: Plan) -> list[str]:
+def _tuning(start: Start, plan: Plan) -> list[str]:
     """The engines as planned, and the settings in force: only what was asked for, so that the server's defaults hold.
 
     A flag wins over its variable, so a field that a variable overrules must not become one.
     """
+    engine, settings = start.spec.engine, start.settings
     flags: list[str] = []
     for value, flag in (
         (plan.workers if plan.workers > 1 else None, "--worker-num"),
         (engine.max_concurrency, "--limit-worker-concurrency"),
-        (engine.max_num_seqs, "--max-num-seqs"),
-        (engine.max_num_batched_tokens, "--max-num-batched-tokens"),
+        (settings.count("max-num-seqs"), "--max-num-seqs"),
+        (settings.count("max-num-batched-tokens"), "--max-num-batched-tokens"),
         (engine.scheduler_steps if engine.scheduler_steps > 1 else None, "--num-scheduler-steps"),
-        (engine.kv_cache_dtype if engine.kv_cache_dtype != "auto" else None, "--kv-cache-dtype"),
+        (start.kv_cache_dtype if start.kv_cache_dtype != "auto" else None, "--kv-cache-dtype"),
         (engine.seed, "--seed"),
     ):
         if value is not None:
             flags += [flag, str(value)]
     if engine.prefix_caching is not None:
         flags.append("--enable-prefix-caching" if engine.prefix_caching else "--no-enable-prefix-caching")
-    if engine.ignore_engine_limits:
+    if settings.value("ignore-engine-limits") is True:
         flags.append("--ignore-engine-limits")
     if not engine.trust_remote_code:
         flags.append("--no-trust-remote-code")

@@ -16,8 +16,7 @@ from windlass_sizing.settings.values import SWITCH_WORDS
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import drafts_on_cpu, looks_ahead
-from windlass_api.plan.overrides import VLLM, runs_windlass
+from windlass_api.plan.start import Start
 
 V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 ON_HOST = "spec.engine.speculation drafts on the host's cores (runsOn cpu, or --cpu-draft-worker)"
@@ -36,13 +35,13 @@ class HostDraft:
         return host_draft.host_draft_gib(self.facts, requests, self.bits)
 
 
-def in_force(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> ModelFacts | Refusal:
+def in_force(start: Start, facts: ModelFacts) -> ModelFacts | Refusal:
     """The facts with the room that adapters get by the flags; or why they, or the draft, cannot be served."""
-    if spec.image.family != VLLM:
-        return _without(spec, facts)
-    if refusal := _draft_unlike(spec, settings, facts):
+    if not start.is_vllm:
+        return _without(start.spec, facts)
+    if refusal := _draft_unlike(start, facts):
         return refusal
-    if facts.is_adapter and _is_off(settings) and not merges(spec, settings) and runs_windlass(spec):
+    if facts.is_adapter and _is_off(start.settings) and not merges(start) and start.is_ours:
         return Refusal(
             "AdapterUnusable",
             "spec.model.source is a LoRA adapter, and --enable-lora (ENABLE_LORA) is false",
@@ -50,14 +49,14 @@ def in_force(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Mod
         )
     if not facts.lora_slots:
         return facts
-    return _roomy(settings, facts)
+    return _roomy(start.settings, facts)
 
 
-def on_host(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> HostDraft | None:
+def on_host(start: Start, facts: ModelFacts) -> HostDraft | None:
     """What drafts on the host's cores; None where nothing does."""
-    if facts.draft is None or not drafts_on_cpu(spec, settings):
+    if facts.draft is None or not start.drafts_on_cpu:
         return None
-    text, threads = str(settings.value("cpu-draft-bits")), settings.whole("cpu-draft-threads")
+    text, threads = str(start.settings.value("cpu-draft-bits")), start.settings.whole("cpu-draft-threads")
     bits = int(text) if text.isdecimal() else 0
     return HostDraft(
         facts.draft,
@@ -66,17 +65,17 @@ def on_host(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Host
     )
 
 
-def cannot_draft(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int = 1) -> Refusal | None:
+def cannot_draft(start: Start, tp: int, pp: int = 1) -> Refusal | None:
     """Why nothing can draft beside a model that `tp` GPUs share, 0 for CPUs, in `pp` stages; None where it can."""
-    if spec.engine.speculation is None:
+    if start.spec.engine.speculation is None:
         return None
-    rules = RULES_ON_CPU if drafts_on_cpu(spec, settings) else (_beside_lookahead,)
-    found = next((unfit for rule in rules if (unfit := rule(spec, settings, tp, pp))), None)
+    rules = RULES_ON_CPU if start.drafts_on_cpu else (_beside_lookahead,)
+    found = next((unfit for rule in rules if (unfit := rule(start, tp, pp))), None)
     return Refusal("DraftUnusable", *found) if found else None
 
 
-def _beside_lookahead(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
-    if not looks_ahead(settings) or tp == 1:
+def _beside_lookahead(start: Start, tp: int, pp: int) -> drafter.Unfit | None:
+    if not start.looks_ahead or tp == 1:
         return None
     where = f"{tp} GPUs share this model" if tp else "this service runs on CPUs"
     return (
@@ -85,13 +84,13 @@ def _beside_lookahead(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int
     )
 
 
-def _beside_no_gpu(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
+def _beside_no_gpu(start: Start, tp: int, pp: int) -> drafter.Unfit | None:
     if tp:
         return None
     return f"{ON_HOST} beside a GPU, and this service runs on CPUs", "leave that out"
 
 
-def _over_stages(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
+def _over_stages(start: Start, tp: int, pp: int) -> drafter.Unfit | None:
     if pp == 1:
         return None
     return (
@@ -100,13 +99,13 @@ def _over_stages(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> 
     )
 
 
-def _older_runner(spec: LLMServiceSpec, settings: Settings, tp: int, pp: int) -> drafter.Unfit | None:
-    if not any((one.name, one.value) == (V2_RUNNER, "0") for one in spec.env):
+def _older_runner(start: Start, tp: int, pp: int) -> drafter.Unfit | None:
+    if not any((one.name, one.value) == (V2_RUNNER, "0") for one in start.spec.env):
         return None
     return f"{ON_HOST} with the engine's V2 runner, and {V2_RUNNER} is 0", f"leave {V2_RUNNER} out"
 
 
-RULES_ON_CPU: tuple[Callable[[LLMServiceSpec, Settings, int, int], drafter.Unfit | None], ...] = (
+RULES_ON_CPU: tuple[Callable[[Start, int, int], drafter.Unfit | None], ...] = (
     _beside_no_gpu,
     _over_stages,
     _older_runner,
@@ -138,10 +137,10 @@ def _roomy(settings: Settings, facts: ModelFacts) -> ModelFacts | Refusal:
     return replace(facts, lora_slots=places or facts.lora_slots, lora_rank=rank or facts.lora_rank)
 
 
-def merges(spec: LLMServiceSpec, settings: Settings) -> bool:
+def merges(start: Start) -> bool:
     """Whether an adapter becomes part of the weights, which needs no LoRA of the engine's."""
-    is_asked = merges_by_words(settings) if settings.is_given("merge-lora") else spec.model.merge
-    return is_asked or any(adapter.merge for adapter in spec.model.adapters or ())
+    is_asked = merges_by_words(start.settings) if start.settings.is_given("merge-lora") else start.spec.model.merge
+    return is_asked or any(adapter.merge for adapter in start.spec.model.adapters or ())
 
 
 def merges_by_words(settings: Settings) -> bool:
@@ -155,14 +154,14 @@ def _is_off(settings: Settings) -> bool:
     return settings.value("enable-lora") is False
 
 
-def _draft_unlike(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Refusal | None:
-    draft, drafting = facts.draft, spec.engine.speculation
+def _draft_unlike(start: Start, facts: ModelFacts) -> Refusal | None:
+    draft, drafting = facts.draft, start.spec.engine.speculation
     if draft is None or drafting is None:
         return None
     found = (
-        _no_room(drafting.tokens, spec.engine.max_model_len)
+        _no_room(drafting.tokens, start.spec.engine.max_model_len)
         or drafter.unfit(facts, draft, drafting.method, drafting.tokens)
-        or (_unfit_on_host(drafting.method, draft) if drafts_on_cpu(spec, settings) else None)
+        or (_unfit_on_host(drafting.method, draft) if start.drafts_on_cpu else None)
     )
     return Refusal("DraftUnusable", f"spec.engine.speculation: {found[0]}", found[1]) if found else None
 

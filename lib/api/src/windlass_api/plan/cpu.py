@@ -10,7 +10,6 @@ import math
 
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import formula, words
-from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import prefix_offload
@@ -20,17 +19,18 @@ from windlass_api.plan.model import Plan
 from windlass_api.plan.offload import Running
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.requested import Requested
+from windlass_api.plan.start import Start
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time
 
 
-def cpu_plan(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, requested: Requested) -> Plan:
+def cpu_plan(start: Start, facts: ModelFacts, requested: Requested) -> Plan:
     """The plan for one replica; it asks for no card, and for memory that holds the KV space."""
     serving, engines = requested.serving, requested.layout.workers
     need = formula.cpu_demand(facts, serving)
     beside_gib = formula.beside_gib(facts, serving)
-    space_gib = kv_space_gib(spec, need.kv_gib)
+    space_gib = kv_space_gib(start.spec, need.kv_gib)
     weights_gib = need.weights_gib * engines
     required_gib = (need.required_gib - need.kv_gib + space_gib) * engines
     full = int(space_gib / need.kv_gib) if need.kv_gib else serving.sequences
@@ -42,7 +42,7 @@ def cpu_plan(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, reques
         engines=engines,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
-    host = host_for(spec, settings, load)
+    host = host_for(start, load)
     return Plan(
         gpus=0,
         tp=1,
@@ -62,7 +62,7 @@ def cpu_plan(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, reques
         memory=host.memory,
         shm=host.shm,
         host_parts=host.figures,
-        node_selector=group_selector(spec.resources.resource_group),
+        node_selector=group_selector(start.spec.resources.resource_group),
         workers=engines,
         base=facts.base_path or "",
         because=(
@@ -72,8 +72,8 @@ def cpu_plan(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, reques
             *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
-            *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(spec, settings) else ()),
-            *prefix_offload.without_effect(spec),
+            *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(start) else ()),
+            *prefix_offload.without_effect(start),
             host.because,
         ),
     )

@@ -12,7 +12,6 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement import advice, words
 from windlass_sizing.placement.formula import Serving, requests_at_once
 from windlass_sizing.placement.sequence import split_instead, split_prompts
-from windlass_sizing.settings.in_force import Settings
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import HostDraft, cannot_draft, in_force, on_host
@@ -32,20 +31,19 @@ from windlass_api.plan.model import (
 )
 from windlass_api.plan.offload import Running
 from windlass_api.plan.options import Option, alternatives, on_one_node, preferred
-from windlass_api.plan.overrides import settings_of
 from windlass_api.plan.prefix_offload import too_large, without_effect
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
 from windlass_api.plan.split import can_be_split, not_split
 from windlass_api.plan.spread import over_nodes
+from windlass_api.plan.start import Start, start_of
 
 
 @dataclass(frozen=True, slots=True)
 class PlanNotes:
     """What a plan says beside its figures."""
 
-    settings: Settings
     requested: Requested
     alternatives: tuple[str, ...]
     placement: tuple[str, ...]  # why these nodes, and as many GPUs
@@ -59,27 +57,25 @@ def decide(
 
     `keep` is the placement that runs already for this same spec: while it still fits, it stays, whatever nodes join.
     """
-    settings = settings_of(spec)
-    served = contradiction(spec, settings) or in_force(spec, settings, facts)
-    return served if isinstance(served, Refusal) else _decided(spec, settings, served, inventory, keep)
+    start = start_of(spec)
+    served = contradiction(start) or in_force(start, facts)
+    return served if isinstance(served, Refusal) else _decided(start, served, inventory, keep)
 
 
-def _decided(
-    spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, inventory: Inventory, keep: Placement | None
-) -> Plan | Refusal:
-    drafting = on_host(spec, settings, facts)
+def _decided(start: Start, facts: ModelFacts, inventory: Inventory, keep: Placement | None) -> Plan | Refusal:
+    drafting = on_host(start, facts)
     if drafting:
         facts = replace(facts, draft=None)  # no GPU holds it
-    requested = read_requested(spec, settings, facts)
+    requested = read_requested(start, facts)
     if isinstance(requested, Refusal):
         return requested
     length = requested.serving.max_model_len
-    if refusal := too_many(spec, settings, length) or not_split(spec, settings, facts, requested.layout):
+    if refusal := too_many(start, length) or not_split(start, facts, requested.layout):
         return refusal
     if requested.layout.gpus == 0:
-        refusal = parallelism(requested.layout, facts, 0) or cannot_draft(spec, settings, 0)
-        return refusal or cpu_plan(spec, settings, facts, requested)
-    found = usable_cards(spec, inventory, requested, facts)
+        refusal = parallelism(requested.layout, facts, 0) or cannot_draft(start, 0)
+        return refusal or cpu_plan(start, facts, requested)
+    found = usable_cards(start.spec, inventory, requested, facts)
     if isinstance(found, Refusal):
         return found
     if refusal := parallelism(requested.layout, facts, max(card.most_per_node for card in found)):
@@ -91,21 +87,20 @@ def _decided(
         every = [*alone, *spread]
         return does_not_fit(facts, every) if every else not_enough(found, requested, facts)
     # Where nothing can draft beside any of them, the refusal below says it of the preferred one.
-    fitting = [one for one in fitting if not cannot_draft(spec, settings, one.serving.tp, one.serving.pp)] or fitting
+    fitting = [one for one in fitting if not cannot_draft(start, one.serving.tp, one.serving.pp)] or fitting
     # One node if it fits there.
     near = [option for option in fitting if option.nodes == 1] or fitting
     kept = [option for option in fitting if keep == Placement(option.card.name, option.gpus, option.nodes)]
     chosen = preferred(kept or near)
     notes = PlanNotes(
-        settings,
         requested,
         alternatives(fitting, chosen),
         _because_of_placement(chosen, requested.layout, alone),
         drafting,
     )
-    plan = _gpu_plan(spec, facts, chosen, notes)
-    large = too_large(spec, settings, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
-    return large or cannot_draft(spec, settings, plan.tp, plan.pp) or plan
+    plan = _gpu_plan(start, facts, chosen, notes)
+    large = too_large(start, plan, shm_gib(plan.gpus_per_pod), chosen.card.node_gib)
+    return large or cannot_draft(start, plan.tp, plan.pp) or plan
 
 
 def _spread(
@@ -171,14 +166,14 @@ def _too_many(facts: ModelFacts, chosen: Option, layout: Layout) -> tuple[str, .
     return (words.one_suffices(chosen.serving, remedy),)
 
 
-def _split_instead(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> tuple[str, ...]:
+def _split_instead(start: Start, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> tuple[str, ...]:
     """The advice to share prompts, only where the size would be taken."""
-    if chosen.nodes > 1 or not can_be_split(spec, notes.settings, facts, notes.requested.layout):
+    if chosen.nodes > 1 or not can_be_split(start, facts, notes.requested.layout):
         return ()
     return split_instead(facts, chosen.serving, chosen.card.real_gib, sp=chosen.sp)
 
 
-def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Load:
+def _load(start: Start, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Load:
     """One pod's share of the replica."""
     drafting = notes.host_draft
     need, serving, engines, card = chosen.need, chosen.serving, chosen.workers, chosen.card
@@ -195,16 +190,16 @@ def _load(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNo
         engines=engines,
         nodes=chosen.nodes,
         several_apis=chosen.nodes == 1 and not facts.multimodal,  # each would keep images of its own
-        captures_draft=captures_draft_model(spec, notes.settings, facts, chosen.gpus, engines),
+        captures_draft=captures_draft_model(start, facts, chosen.gpus, engines),
         host_draft_gib=drafting.gib(serving.sequences) * engines if drafting else 0.0,
         draft_threads=drafting.threads if drafting else None,
         running=Running(min(serving.sequences, full + 1), serving.max_model_len),
     )
 
 
-def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Plan:
+def _gpu_plan(start: Start, facts: ModelFacts, chosen: Option, notes: PlanNotes) -> Plan:
     card, need, serving, copies = chosen.card, chosen.need, chosen.serving, chosen.workers * chosen.sp
-    host = host_for(spec, notes.settings, _load(spec, facts, chosen, notes))
+    host = host_for(start, _load(start, facts, chosen, notes))
     return Plan(
         gpus=chosen.gpus,
         tp=serving.tp,
@@ -225,18 +220,18 @@ def _gpu_plan(spec: LLMServiceSpec, facts: ModelFacts, chosen: Option, notes: Pl
         memory=host.memory,
         shm=host.shm,
         host_parts=host.figures,
-        node_selector=_selector(card, spec.resources.resource_group),
-        group=_joined_by(spec, chosen.nodes),
+        node_selector=_selector(card, start.spec.resources.resource_group),
+        group=_joined_by(start.spec, chosen.nodes),
         workers=chosen.workers,
         overhead_gib=need.overhead_gib,
         per_gpu_gib=need.per_gpu_gib,
         card_gib=card.real_gib,
         alternatives=notes.alternatives,
-        advice=(*advice.gains(facts, serving, card), *_split_instead(spec, facts, chosen, notes)),
+        advice=(*advice.gains(facts, serving, card), *_split_instead(start, facts, chosen, notes)),
         because=(
             *_because(facts, chosen, notes),
-            *slow_draft_model(spec, notes.settings, facts, chosen.gpus, copies),
-            *without_effect(spec),
+            *slow_draft_model(start, facts, chosen.gpus, copies),
+            *without_effect(start),
             *_because_of_host(host, chosen.nodes),
         ),
         resource=card.resource,

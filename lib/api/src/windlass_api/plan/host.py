@@ -13,22 +13,18 @@ from dataclasses import dataclass, replace
 
 from windlass_sizing.placement.api_processes import FURTHER_GIB
 from windlass_sizing.placement.host_draft import CORES, CORES_MAX
-from windlass_sizing.settings.in_force import Settings
 
-from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import api_processes
 from windlass_api.plan.offload import (
     Running,
-    drafts_on_cpu,
     kv_offload_gib,
     lookahead_gib,
-    looks_ahead,
     processor_cache_gib,
     weights_offload_gib,
 )
-from windlass_api.plan.overrides import VLLM
 from windlass_api.plan.prefix_offload import MIB_A_GIB, PART, SHM_PART, WHY, kept_gib
 from windlass_api.plan.quantity import cores, gib
+from windlass_api.plan.start import Start
 
 HEADROOM = 0.1  # of weights, and of what they and the engine take beside them
 PROCESS_GIB = 1  # of one process: 0.4 to 0.6 GiB after its imports (vLLM 0.32.0, ADR 0012), its context and buffers
@@ -93,15 +89,15 @@ class Host:
         return tuple((part.name, part.gib) for part in self.parts)
 
 
-def host_for(spec: LLMServiceSpec, settings: Settings, load: Load) -> Host:
+def host_for(start: Start, load: Load) -> Host:
     """What a pod of this service asks of its node for this load."""
-    requested = spec.resources
+    requested = start.spec.resources
     threads = _draft_threads(requested.cpu, load)
     cpu = requested.cpu or str(max(1, load.ranks + threads * load.engines))
-    drafting = (threads + 1) * load.engines if integrates_drafts(spec, settings, load) else 0
+    drafting = (threads + 1) * load.engines if integrates_drafts(start, load) else 0
     counted = api_processes.cores_of(cpu, load.gpus, load.engines, drafting)
-    most = api_processes.chosen(spec, settings, counted) if load.several_apis else 1
-    apis, sized = _with_apis(spec, settings, load, most)
+    most = api_processes.chosen(start, counted) if load.several_apis else 1
+    apis, sized = _with_apis(start, load, most)
     parts, shm, kept = sized.parts, sized.shm, sized.kept_gib
     summed_gib = total_gib(parts)
     return Host(
@@ -114,7 +110,7 @@ def host_for(spec: LLMServiceSpec, settings: Settings, load: Load) -> Host:
         draft_threads=threads,
         cpu_because=_draft_words(cpu, threads, load) if threads else "",
         api_processes=apis,
-        api_because=api_processes.sentence(settings, apis, counted) if apis > 1 else "",
+        api_because=api_processes.sentence(start, apis, counted) if apis > 1 else "",
     )
 
 
@@ -127,24 +123,24 @@ class _Sized:
     kept_gib: float
 
 
-def _with_apis(spec: LLMServiceSpec, settings: Settings, load: Load, most: int) -> tuple[int, _Sized]:
+def _with_apis(start: Start, load: Load, most: int) -> tuple[int, _Sized]:
     """The most API processes that the spec's own memory holds, and the memory; no more than `most` by choice."""
-    apis, asked = most, spec.resources.memory
-    sized = _sized(spec, settings, replace(load, apis=max(apis, api_processes.given(spec, settings))))
+    apis, asked = most, start.spec.resources.memory
+    sized = _sized(start, replace(load, apis=max(apis, api_processes.given(start))))
     while apis > 1 and asked and total_gib(sized.parts) > gib(asked):
         apis -= 1
-        sized = _sized(spec, settings, replace(load, apis=apis))
+        sized = _sized(start, replace(load, apis=apis))
     return apis, sized
 
 
-def _sized(spec: LLMServiceSpec, settings: Settings, load: Load) -> _Sized:
-    flagged_gib = kv_offload_gib(spec, settings) * load.engines
-    base_gib = sum(part.gib for part in _parts(spec, settings, load, shm_gib(load.ranks)))
-    asked_gib = kept_gib(spec, settings, base_gib)
+def _sized(start: Start, load: Load) -> _Sized:
+    flagged_gib = kv_offload_gib(start) * load.engines
+    base_gib = sum(part.gib for part in _parts(start, load, shm_gib(load.ranks)))
+    asked_gib = kept_gib(start, base_gib)
     kept = asked_gib if load.gpus else 0.0  # the CPU engine does without, and says so
     offloaded_gib = flagged_gib + kept
-    shm = spec.resources.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
-    every = _parts(spec, settings, load, gib(shm) - offloaded_gib, flagged_gib, kept)
+    shm = start.spec.resources.shared_memory or f"{math.ceil(shm_gib(load.ranks) + offloaded_gib)}Gi"
+    every = _parts(start, load, gib(shm) - offloaded_gib, flagged_gib, kept)
     return _Sized(tuple(part for part in every if part.gib > 0), shm, kept)
 
 
@@ -172,15 +168,14 @@ def total_gib(parts: tuple[Part, ...]) -> int:
 
 
 def _parts(
-    spec: LLMServiceSpec,
-    settings: Settings,
+    start: Start,
     load: Load,
     shared_gib: float,
     flagged_gib: float = 0.0,
     kept: float = 0.0,
 ) -> Iterator[Part]:
     """Every part, also those that are 0 for this service."""
-    reading = "read ahead into the page cache" if spec.engine.memory_cache else "while the engine loads them"
+    reading = "read ahead into the page cache" if start.spec.engine.memory_cache else "while the engine loads them"
     beyond_gib = max(0.0, load.video_gib - load.weights_gib)
     served_gib = load.weights_gib + beyond_gib + load.cache_gib + load.activations_gib
     held_gib = served_gib + load.beside_gib + load.host_draft_gib
@@ -199,17 +194,17 @@ def _parts(
     yield Part(SHM_PART, shared_gib, "the volume at /dev/shm")
     yield Part("KV cache offload", flagged_gib, "in /dev/shm, by the flags of the spec")
     yield Part(PART, kept, WHY)
-    kept_gib = weights_offload_gib(spec, settings, load.weights_gib, load.gpus)
+    kept_gib = weights_offload_gib(start, load.weights_gib, load.gpus)
     yield Part("weights offload", kept_gib, "kept in host memory by the flags of the spec")
-    images_gib = processor_cache_gib(spec, settings) * (load.apis + load.engines)
+    images_gib = processor_cache_gib(start) * (load.apis + load.engines)
     yield Part("processor cache", images_gib, "of images and other inputs, by the flags of the spec")
-    if integrates_drafts(spec, settings, load):
-        yield Part("lookahead", lookahead_gib(settings, load.running) * load.engines, "its tables")
+    if integrates_drafts(start, load):
+        yield Part("lookahead", lookahead_gib(start, load.running) * load.engines, "its tables")
 
 
-def integrates_drafts(spec: LLMServiceSpec, settings: Settings, load: Load) -> bool:
+def integrates_drafts(start: Start, load: Load) -> bool:
     """Whether a thread of each engine drafts, for the cache or for a draft model."""
-    return spec.image.family == VLLM and (looks_ahead(settings) or drafts_on_cpu(spec, settings) or load.captures_draft)
+    return start.is_vllm and (start.looks_ahead or start.drafts_on_cpu or load.captures_draft)
 
 
 def shm_gib(ranks: int) -> int:

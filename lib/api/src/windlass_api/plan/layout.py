@@ -8,12 +8,12 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.parallel import divides
 
 from windlass_api.crd.pods import NODES_MAX
-from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.overrides import runs_windlass
+from windlass_api.plan.start import Start
 
 COUNTS_SHOWN = 64
 DISTRIBUTED, STANDARD = "Distributed", "Standard"
+SPLIT = "sequence-parallel-size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,9 @@ class Layout:
         return self.workers * self.sp
 
 
-def read_layout(spec: LLMServiceSpec, engine: EngineSpec) -> Layout | Refusal:
+def read_layout(start: Start) -> Layout | Refusal:
     """The layout, or why a replica cannot be laid out so on any cluster."""
+    spec, settings = start.spec, start.settings
     wish = spec.deployment
     fewest = wish.nodes or (2 if wish.mode == DISTRIBUTED else 1)
     most = wish.nodes or (1 if wish.mode == STANDARD else NODES_MAX)
@@ -55,28 +56,29 @@ def read_layout(spec: LLMServiceSpec, engine: EngineSpec) -> Layout | Refusal:
         return _nodes("spec.deployment.mode is Distributed and spec.deployment.nodes is 1", "set nodes to 2 or more")
     if wish.mode == STANDARD and fewest > 1:
         return _nodes(f"spec.deployment.mode is Standard and nodes is {fewest}", "leave spec.deployment.nodes out")
-    if single := _one_node_only(spec, engine):
+    if single := _one_node_only(start):
         if fewest > 1:
             return _nodes(f"{single} and cannot be spread over nodes", "set spec.deployment.mode to Standard")
         most = 1
     gpus = spec.resources.gpus
     if gpus and gpus % fewest:
         return _nodes(f"spec.resources.gpus {gpus} is not a multiple of {fewest} nodes", "make it one")
-    tp, pp, sp = engine.tensor_parallel_size, engine.pipeline_parallel_size, engine.sequence_parallel_size or 1
-    return Layout(gpus, tp, pp, engine.workers, fewest, most, sp)
+    tp, pp = settings.count("tensor-parallel-size"), settings.count("pipeline-parallel-size")
+    return Layout(gpus, tp, pp, start.workers, fewest, most, settings.count(SPLIT) or 1)
 
 
-def _one_node_only(spec: LLMServiceSpec, engine: EngineSpec) -> str:
+def _one_node_only(start: Start) -> str:
     """Why this service has one node a replica; empty when it may have several."""
+    spec, sp = start.spec, start.settings.count(SPLIT) or 1
     if spec.resources.gpus == 0:
         return "spec.resources.gpus is 0: the service runs on the CPU of one node"
-    if engine.workers > 1:
-        return f"spec.engine.workers is {engine.workers}: these engines share one pod"
-    if (engine.sequence_parallel_size or 1) > 1:
-        return f"spec.engine.sequenceParallelSize is {engine.sequence_parallel_size}: its GPUs are in one node"
-    if spec.image.family != "vllm":
+    if start.workers > 1:
+        return f"spec.engine.workers is {start.workers}: these engines share one pod"
+    if sp > 1:
+        return f"spec.engine.sequenceParallelSize is {sp}: its GPUs are in one node"
+    if not start.is_vllm:
         return f"spec.image.family {spec.image.family} runs on one node"
-    return "" if runs_windlass(spec) else "spec.command is not Windlass's own start command"
+    return "" if start.is_ours else "spec.command is not Windlass's own start command"
 
 
 def parallelism(layout: Layout, facts: ModelFacts, one_node_max: int) -> Refusal | None:

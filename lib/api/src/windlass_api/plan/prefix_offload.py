@@ -9,15 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from windlass_sizing.settings.in_force import Settings
 from windlass_sizing.settings.setting import FIELD
 
 from windlass_api.crd.prefix_offload import PERCENT
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.model import Plan, Refusal
-from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB, keeps_prefixes, prefix_mib
-from windlass_api.plan.overrides import PREFIX_OFFLOAD, VLLM, runs_windlass
+from windlass_api.plan.offload import ASKED_MAX_GIB, PREFIX, PREFIX_MIB
 from windlass_api.plan.quantity import gib
+from windlass_api.plan.start import PREFIX_OFFLOAD, Start
 
 PART, SHM_PART = "prefix offload", "shared memory"
 WHY = "in /dev/shm, by spec.engine.prefixOffload"
@@ -26,29 +25,29 @@ NO_EFFECT = "spec.engine.prefixOffload has no effect: spec.command is not Windla
 MIB_A_GIB = 1024
 
 
-def in_force(spec: LLMServiceSpec, settings: Settings) -> bool:
+def in_force(start: Start) -> bool:
     """Whether the field decides; the server of a command of the user's own gets no flag for it."""
-    ours = spec.engine.prefix_offload.enabled and spec.image.family == VLLM and runs_windlass(spec)
-    return ours and keeps_prefixes(settings) and not prefix_mib(settings)
+    ours = start.spec.engine.prefix_offload.enabled and start.is_vllm and start.is_ours
+    return ours and start.keeps_prefixes and not start.prefix_mib
 
 
-def kept_gib(spec: LLMServiceSpec, settings: Settings, base_gib: float) -> float:
+def kept_gib(start: Start, base_gib: float) -> float:
     """Of one pod, whose other parts take `base_gib`, in whole MiB."""
-    asked = spec.engine.prefix_offload
-    if not in_force(spec, settings):
+    asked = start.spec.engine.prefix_offload
+    if not in_force(start):
         return 0.0
     if asked.memory is not None:
         return _whole_mib(min(ASKED_MAX_GIB, gib(asked.memory)))
     share = (asked.memory_percent or PERCENT) / 100
-    given = spec.resources.memory
+    given = start.spec.resources.memory
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
 
 
-def unsized_prefix(spec: LLMServiceSpec, settings: Settings, gpus: int | None) -> Refusal | None:
+def unsized_prefix(start: Start, gpus: int | None) -> Refusal | None:
     """Why evicted prefixes need a size here: a share is of the pod's memory, which the plan makes from the sizes."""
-    if spec.image.family != VLLM or gpus == 0 or in_force(spec, settings):
+    if not start.is_vllm or gpus == 0 or in_force(start):
         return None
-    if not keeps_prefixes(settings) or prefix_mib(settings):
+    if not start.keeps_prefixes or start.prefix_mib:
         return None
     return Refusal(
         "PrefixOffloadWithoutSize",
@@ -57,28 +56,28 @@ def unsized_prefix(spec: LLMServiceSpec, settings: Settings, gpus: int | None) -
     )
 
 
-def without_effect(spec: LLMServiceSpec) -> tuple[str, ...]:
+def without_effect(start: Start) -> tuple[str, ...]:
     """What a plan says of the field beside a command of the user's own."""
-    ours = not spec.engine.prefix_offload.enabled or runs_windlass(spec)
+    ours = not start.spec.engine.prefix_offload.enabled or start.is_ours
     return () if ours else (NO_EFFECT,)
 
 
-def too_large(spec: LLMServiceSpec, settings: Settings, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
+def too_large(start: Start, plan: Plan, shm_gib: float, node_gib: float) -> Refusal | None:
     """Why the planned size does not fit, with the largest that would; `shm_gib` is what /dev/shm needs without it."""
-    if not in_force(spec, settings):
+    if not in_force(start):
         return None
     kept = plan.prefix_offload_mib / MIB_A_GIB
     if not plan.prefix_offload_mib:
         return _refusal("spec.engine.prefixOffload.memory is less than 1 MiB", "set it to 1Gi or more")
     others_gib = sum(size for name, size in plan.host_parts if name not in (PART, SHM_PART)) + shm_gib
-    room_gib, who = min(_rooms(spec, others_gib, shm_gib, node_gib), default=(math.inf, ""))
+    room_gib, who = min(_rooms(start.spec, others_gib, shm_gib, node_gib), default=(math.inf, ""))
     if kept <= room_gib:
         return None
     said = f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
     if math.floor(room_gib) < 1:
         return _refusal(said, "leave spec.engine.prefixOffload out, or give the pod more memory")
     remedy = f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less"
-    other = " in the place of memoryPercent" if spec.engine.prefix_offload.memory_percent else ""
+    other = " in the place of memoryPercent" if start.spec.engine.prefix_offload.memory_percent else ""
     return _refusal(said, remedy + other)
 
 
@@ -93,13 +92,13 @@ def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: fl
         yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
 
 
-def flags(spec: LLMServiceSpec, settings: Settings, plan: Plan) -> Iterable[str]:
+def flags(start: Start, plan: Plan) -> Iterable[str]:
     """The server's flags for what was planned; the switch alone on the CPU, and where the user gives the size."""
-    if not plan.gpus and in_force(spec, settings):
+    if not plan.gpus and in_force(start):
         return (PREFIX,)  # the server says why it does without, and a change of the size changes no pod
     if plan.gpus and plan.prefix_offload_mib:
         return (PREFIX, PREFIX_MIB, str(plan.prefix_offload_mib))
-    return (PREFIX,) if settings.source(PREFIX_OFFLOAD) == FIELD and prefix_mib(settings) else ()
+    return (PREFIX,) if start.settings.source(PREFIX_OFFLOAD) == FIELD and start.prefix_mib else ()
 
 
 def _whole_mib(size_gib: float) -> float:

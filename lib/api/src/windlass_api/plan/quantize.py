@@ -11,7 +11,6 @@ from windlass_sizing.quantization.decision import default_dtype, of_facts
 from windlass_sizing.quantization.methods import NONE
 from windlass_sizing.quantization.question import FIELDS, About, Card
 
-from windlass_api.crd.v1alpha1 import EngineSpec
 from windlass_api.plan.model import Refusal
 
 VLLM = "vllm"
@@ -36,11 +35,11 @@ class Engine:
 VLLM_WITHIN_LIMITS = Engine(VLLM)
 
 
-def number_format(engine: EngineSpec, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
+def number_format(asked: str | None, method: str | None, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
     """The number format that is asked for, else the default, and why where that is not plain."""
-    if engine.dtype:
-        return engine.dtype, ""
-    dtype, why = default_dtype(engine.quantization, *of_facts(facts), usual=CPU_DTYPE if on_cpu else GPU_DTYPE)
+    if asked:
+        return asked, ""
+    dtype, why = default_dtype(method, *of_facts(facts), usual=CPU_DTYPE if on_cpu else GPU_DTYPE)
     if why:
         return dtype, f"{dtype}, because {why}"
     return dtype, "bfloat16 on the CPU; set spec.engine.dtype for another" if on_cpu else ""

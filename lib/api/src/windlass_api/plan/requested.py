@@ -11,15 +11,13 @@ from windlass_sizing.model import context_length
 from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.formula import DEFAULT_MAX_MODEL_LEN, SAMPLED_SEQUENCES, STEP_TOKENS_MIN, Serving
 from windlass_sizing.quantization.question import CPU, Card
-from windlass_sizing.settings.in_force import Settings
 
-from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.layout import Layout, read_layout
 from windlass_api.plan.model import Refusal
 from windlass_api.plan.offload import too_small_shm
-from windlass_api.plan.overrides import VLLM, engine_in_force, whole_prompts
 from windlass_api.plan.prefix_offload import unsized_prefix
 from windlass_api.plan.quantize import VLLM_WITHIN_LIMITS, Engine, number_format, settle
+from windlass_api.plan.start import UTILIZATION, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +32,33 @@ class Requested:
     engine: Engine = VLLM_WITHIN_LIMITS  # that the flags are for, in whatever image
 
 
-def read_requested(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts) -> Requested | Refusal:
+def read_requested(start: Start, facts: ModelFacts) -> Requested | Refusal:
     """What is requested, or the first contradiction."""
-    engine = engine_in_force(spec, settings)
-    if refusal := _context(spec, settings, engine, facts):
+    settings = start.settings
+    if refusal := _context(start, facts):
         return refusal
-    layout = read_layout(spec, engine)
+    layout = read_layout(start)
     if isinstance(layout, Refusal):
         return layout
-    if refusal := unsized_prefix(spec, settings, layout.gpus) or too_small_shm(spec, settings, layout.workers):
+    if refusal := unsized_prefix(start, layout.gpus) or too_small_shm(start, layout.workers):
         return refusal
-    length, length_note = _length(engine, facts)
-    dtype, dtype_note = number_format(engine, facts, on_cpu=layout.gpus == 0)
+    quantization, asked = settings.text("quantization"), settings.text("dtype")
+    length, length_note = _length(start.max_model_len, facts)
+    dtype, dtype_note = number_format(asked, quantization, facts, on_cpu=layout.gpus == 0)
     serving = Serving(
         max_model_len=length,
         dtype=dtype,
-        quantization=engine.quantization,
-        utilization=engine.gpu_memory_utilization_percent / 100,
-        enforce_eager=engine.enforce_eager,
-        kv_cache_dtype=engine.kv_cache_dtype,
-        step_tokens=engine.max_num_batched_tokens or _whole_prompts(settings, length, on_cpu=layout.gpus == 0),
-        sequences=engine.max_num_seqs or SAMPLED_SEQUENCES,
+        quantization=quantization,
+        utilization=(settings.percent(UTILIZATION) or 0) / 100,
+        enforce_eager=settings.value("enforce-eager") is True,
+        kv_cache_dtype=start.kv_cache_dtype,
+        step_tokens=settings.count("max-num-batched-tokens") or _whole_prompts(start, length, on_cpu=layout.gpus == 0),
+        sequences=settings.count("max-num-seqs") or SAMPLED_SEQUENCES,
     )
     notes = tuple(note for note in (length_note, dtype_note) if note)
-    family = None if spec.image.repository else spec.image.family
-    program = Engine(spec.image.family, engine.ignore_engine_limits)
-    return _settled(Requested(layout, engine.quantization, serving, notes, family, program), facts)
+    family = None if start.spec.image.repository else start.spec.image.family
+    program = Engine(start.spec.image.family, settings.value("ignore-engine-limits") is True)
+    return _settled(Requested(layout, quantization, serving, notes, family, program), facts)
 
 
 def _settled(requested: Requested, facts: ModelFacts) -> Requested | Refusal:
@@ -74,29 +73,29 @@ def _settled(requested: Requested, facts: ModelFacts) -> Requested | Refusal:
     return replace(requested, serving=serving, notes=(*requested.notes, *((why,) if why else ())))
 
 
-def _length(engine: EngineSpec, facts: ModelFacts) -> tuple[int, str]:
-    if engine.max_model_len:
-        return engine.max_model_len, ""
+def _length(asked: int | None, facts: ModelFacts) -> tuple[int, str]:
+    if asked:
+        return asked, ""
     if facts.max_model_len <= DEFAULT_MAX_MODEL_LEN:
         return facts.max_model_len, ""
     note = f"context cut from {facts.max_model_len} to {DEFAULT_MAX_MODEL_LEN}; set spec.engine.maxModelLen for more"
     return DEFAULT_MAX_MODEL_LEN, note
 
 
-def _whole_prompts(settings: Settings, length: int, *, on_cpu: bool) -> int | None:
+def _whole_prompts(start: Start, length: int, *, on_cpu: bool) -> int | None:
     """The tokens of a step that takes a whole prompt: on CPUs, and where the user forbids to split it."""
-    return max(length, STEP_TOKENS_MIN) if on_cpu or whole_prompts(settings) else None
+    return max(length, STEP_TOKENS_MIN) if on_cpu or start.whole_prompts else None
 
 
-def _stretched(spec: LLMServiceSpec, settings: Settings) -> bool:
+def _stretched(start: Start) -> bool:
     """Whether a context above the model's own is wanted, as the server has it: the engine then judges it."""
-    wanted = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in spec.env)
-    return spec.image.family == VLLM and (wanted or settings.names(context_length.OVERRIDES))
+    wanted = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in start.spec.env)
+    return start.is_vllm and (wanted or start.settings.names(context_length.OVERRIDES))
 
 
-def _context(spec: LLMServiceSpec, settings: Settings, engine: EngineSpec, facts: ModelFacts) -> Refusal | None:
-    asked = engine.max_model_len
-    if not asked or facts.takes(asked) or _stretched(spec, settings):
+def _context(start: Start, facts: ModelFacts) -> Refusal | None:
+    asked = start.max_model_len
+    if not asked or facts.takes(asked) or _stretched(start):
         return None
     return Refusal(
         "ContextTooLong",

@@ -12,12 +12,10 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.settings.in_force import Settings
 
-from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.beside import merges_by_words
 from windlass_api.plan.layout import Layout
 from windlass_api.plan.model import Refusal
-from windlass_api.plan.offload import keeps_prefixes, looks_ahead
-from windlass_api.plan.overrides import VLLM, runs_windlass
+from windlass_api.plan.start import Start
 
 ENGINES_OWN = frozenset(
     {
@@ -34,50 +32,48 @@ GENERATE_SUFFIXES = ("ChatModel", "LMHeadModel", "ChatGLMModel")
 """Ends of architectures' names: which do not generate, and which do all the same."""
 
 
-def not_split(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout) -> Refusal | None:
+def not_split(start: Start, facts: ModelFacts, layout: Layout) -> Refusal | None:
     """Why prompts are not shared by GPUs here, where that is asked for; on the CPU the GPUs are refused first."""
     if layout.sp == 1 or layout.gpus == 0:
         return None
-    if spec.image.family != VLLM:
+    if not start.is_vllm:
         return Refusal(
             "BadParallelism",
-            f"sequenceParallelSize is {layout.sp}, and spec.image.family {spec.image.family} has no such size",
+            f"sequenceParallelSize is {layout.sp}, and spec.image.family {start.spec.image.family} has no such size",
             "take its flag or variable out, or use family vllm",
         )
-    found = next(_obstacles(spec, settings, facts, layout), None)
+    found = next(_obstacles(start, facts, layout), None)
     if found is None:
         return None
     why, remedy = found
     return Refusal("BadParallelism", f"sequenceParallelSize is {layout.sp}: {why}", f"leave it out, or {remedy}")
 
 
-def can_be_split(spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout) -> bool:
+def can_be_split(start: Start, facts: ModelFacts, layout: Layout) -> bool:
     """Whether `sequenceParallelSize` would be taken for this service, as it is otherwise."""
-    here = spec.image.family == VLLM and runs_windlass(spec) and layout.nodes_min == 1
-    return here and next(_obstacles(spec, settings, facts, layout), None) is None
+    here = start.is_vllm and start.is_ours and layout.nodes_min == 1
+    return here and next(_obstacles(start, facts, layout), None) is None
 
 
-def _obstacles(
-    spec: LLMServiceSpec, settings: Settings, facts: ModelFacts, layout: Layout
-) -> Iterator[tuple[str, str]]:
+def _obstacles(start: Start, facts: ModelFacts, layout: Layout) -> Iterator[tuple[str, str]]:
     """Each with what mends it; a command of the user's own gets no flag of the plan and is not judged."""
     if why := obstacle(facts):
         yield why, "set spec.engine.tensorParallelSize instead"
-    if not runs_windlass(spec):
+    if not start.is_ours:
         return
     if layout.workers > 1:
         yield f"{layout.workers} engines in one pod have no split", "raise spec.replicas in the place of workers"
-    if looks_ahead(settings):
+    if start.looks_ahead:
         yield "the engine does not split prompts beside lookahead", "switch lookahead off"
-    if spec.engine.speculation is not None:
+    if start.spec.engine.speculation is not None:
         yield "the engine does not split prompts beside a draft model", "leave spec.engine.speculation out"
-    if _serves_adapters(settings, facts):
+    if _serves_adapters(start.settings, facts):
         yield "the engine does not split prompts beside adapters that are served by name", "merge the adapter"
-    if keeps_prefixes(settings):
+    if start.keeps_prefixes:
         yield "each rank would keep evicted prefixes of its own", "switch prefix offload off"
-    if flag := _engines_flag(settings):
+    if flag := _engines_flag(start.settings):
         yield f"{flag} does not go with it", f"leave {flag} out"
-    if _does_not_generate(settings, facts.architecture):
+    if _does_not_generate(start.settings, facts.architecture):
         yield "it splits prompts that are answered, and this model does not generate", "serve a model that does"
 
 

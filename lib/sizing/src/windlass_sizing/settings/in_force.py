@@ -53,6 +53,8 @@ class Settings:
     """Sentences on texts that cannot be read; such a row has the value of the next layer."""
     flags: frozenset[str] = frozenset()
     """Rows that a flag names, with a text that can be read or without."""
+    layers: Layers = field(default_factory=lambda: Layers(CommandLine()), repr=False, compare=False)
+    """Texts that the rows were resolved from; they hold secrets."""
 
     def checked(self) -> Settings:
         """Return the settings themselves; SettingsError for the first problem."""
@@ -69,6 +71,20 @@ class Settings:
         """Return a whole number in force, 0 where there is none."""
         value = self.value(name)
         return value if isinstance(value, int) else 0
+
+    def text(self, name: str) -> str | None:
+        """Return the text in force, None where no layer above the default has one."""
+        return str(self.value(name)) if self.is_given(name) else None
+
+    def count(self, name: str) -> int | None:
+        """Return the number of at least 1 of the strongest layer above the default that has one."""
+        found = (one.value for one in _readable(ROW[name], self.layers, []) if one.source != DEFAULT)
+        return next((value for value in found if isinstance(value, int) and value >= 1), None)
+
+    def percent(self, name: str) -> int | None:
+        """Return the share of the strongest layer in which it is not rounded to 0, in percent."""
+        found = (one.value for one in _readable(ROW[name], self.layers, []))
+        return next((share for value in found if isinstance(value, float) and (share := round(value * 100))), None)
 
     def source(self, name: str) -> str:
         """Return the source of the value in force, empty where no layer has one."""
@@ -95,17 +111,17 @@ class Settings:
 def settings_in_force(layers: Layers, rows: Iterable[Flag] = FLAGS) -> Settings:
     """The settings that the layers give to these rows."""
     problems = list(layers.line.problems)
-    found = {flag.name: setting for flag in rows if (setting := _first(flag, layers, problems)) is not None}
-    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.texts))
+    strongest = ((flag.name, next(_readable(flag, layers, problems), None)) for flag in rows)
+    found = {name: setting for name, setting in strongest if setting is not None}
+    return Settings(found, layers.line.engine_words, tuple(problems), frozenset(layers.line.texts), layers)
 
 
-def _first(flag: Flag, layers: Layers, problems: list[str]) -> Setting | None:
-    """The setting of the strongest layer whose text can be read."""
+def _readable(flag: Flag, layers: Layers, problems: list[str]) -> Iterator[Setting]:
+    """The settings of the layers whose text can be read, the strongest first."""
     for text, source in layers.texts(flag):
         try:
             value = values.read(flag, text, f"--{flag.name}" if source == FLAG else source)
         except SettingsError as error:
             problems.append(str(error))
         else:
-            return Setting(flag.name, value, source, secret=flag.secret)
-    return None
+            yield Setting(flag.name, value, source, secret=flag.secret)

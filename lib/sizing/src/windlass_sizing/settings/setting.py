@@ -11,6 +11,7 @@ FIELD = "field"
 FROM_FILE = "ti_model_config.json"
 MATCH = "match"
 CHECKPOINT = "checkpoint"
+PLAN = "plan"
 DEFAULT = "default"
 """Sources of a setting; a variable's is "variable NAME"."""
 

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Loading, Trouble } from "../parts/controls.js";
-import { Offered, PlanView, Prediction } from "../parts/plan.js";
+import { Offered, PlanView, Prediction, SettingsTable } from "../parts/plan.js";
 import { Icon } from "../parts/icons.js";
 import { t } from "../text/index.js";
 import { pathText } from "./schema.js";
@@ -68,6 +68,7 @@ function Answer({ answer, config, onConfig, onUse }) {
     ${noPlan && html`<p class="hint">${noPlan}</p>`}
     ${preview && !preview.fits && html`<${Unfit} preview=${preview} onUse=${onUse} />`}
     ${preview?.plan && html`<${PlanView} plan=${preview.plan} onUse=${onUse} />`}
+    ${preview?.plan && html`<${SettingsTable} rows=${preview.settings} />`}
     ${preview?.plan && html`<${Prediction} prediction=${preview.prediction} />`}
     ${preview && html`<${Offered} gpus=${preview.gpus} />`}
     ${(noFacts || Boolean(config)) && html`<${ConfigBox} sentence=${noFacts} config=${config} onConfig=${onConfig} />`}

@@ -95,6 +95,18 @@ export const PlanView = ({ plan, onUse, open = false }) => html`
   <${Lines} title=${t("plan.advice")} lines=${plan.advice} onUse=${onUse} />
 `;
 
+/** The settings that the server starts with, and where each comes from. @param {{ rows: Preview["settings"] }} props */
+export function SettingsTable({ rows }) {
+  if (!rows.length) return null;
+  return html`<details class="lines"><summary>${t("plan.settings")} <small>${rows.length}</small></summary>
+    <${Wide} label=${t("plan.settings")}><table><thead><tr><th>${t("plan.setting")}</th><th>${t("plan.value")}</th><th>
+      ${t("plan.from")}</th></tr></thead>
+      <tbody>${rows.map((one) => html`<tr key=${one.setting}><td>${one.setting}</td><td>${one.value}</td><td>
+        ${one.from}</td></tr>`)}</tbody>
+    </table></${Wide}>
+  </details>`;
+}
+
 /** How fast it would be, or why that is not known. @param {{ prediction: any }} props */
 export function Prediction({ prediction }) {
   if (!prediction) return null;

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from windlass_api.crd.v1alpha1 import EngineSpec
 from windlass_api.plan.args import server_args
-from windlass_api.plan.overrides import engine_in_force, settings_of
+from windlass_api.plan.start import Start, start_of
 
 from .test_decide import a_spec, planned, refused
 
@@ -13,9 +12,8 @@ MIB = "--prefix-offload-mib"
 OFFLOADED = ["--enable-prefix-cache-offload", MIB, "10240"]
 
 
-def in_force(**parts: object) -> EngineSpec:
-    spec = a_spec(**parts)
-    return engine_in_force(spec, settings_of(spec))
+def in_force(**parts: object) -> Start:
+    return start_of(a_spec(**parts))
 
 
 def variable(name: str, value: str) -> list[dict[str, str]]:
@@ -125,7 +123,7 @@ def test_beside_a_context_that_the_engine_chooses_the_variables_is_planned():
 
 def test_a_beginning_of_several_flags_is_none():
     """The server refuses it, and names them; the plan does not guess."""
-    assert in_force(args=["--max-num", "7"]) == a_spec().engine
+    assert in_force(args=["--max-num", "7"]).settings.rows == in_force().settings.rows
 
 
 def test_deepspeeds_flags_are_its_own():
@@ -138,8 +136,8 @@ def test_text_that_the_server_refuses_counts_no_layer():
     """The next one is planned; the server's sentences are kept with the settings."""
     spec = a_spec(args=["--tp", "two"], env=variable("TP", "4"))
     sentence = "which is no whole number; write it as digits, as 2"
-    assert settings_of(spec).problems == (f'--tensor-parallel-size is "two", {sentence}',)
-    assert in_force(args=["--tp", "two"], env=variable("TP", "4")).tensor_parallel_size == 4
+    assert start_of(spec).settings.problems == (f'--tensor-parallel-size is "two", {sentence}',)
+    assert in_force(args=["--tp", "two"], env=variable("TP", "4")).settings.count("tensor-parallel-size") == 4
 
 
 def test_a_list_of_adapters_too_deep_to_read_ends_no_plan():
