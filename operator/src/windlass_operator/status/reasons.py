@@ -294,9 +294,7 @@ ROWS = (
     Reason("ImageWrongArchitecture", "the image is not for this kind of processor", "name an image of the node's kind"),
     # Volumes and what is mounted.
     Reason("VolumeMissing", "the PersistentVolumeClaim is missing or not bound", "create it, or correct claimName"),
-    Reason(
-        "StorageClassMissing", "the claim's StorageClass does not exist", "create it, or name another in a new claim"
-    ),
+    Reason("StorageClassMissing", "the claim's StorageClass is missing", "create it, or make the claim with another"),
     Reason("ProvisioningFailed", "the claim's volume cannot be made", "read the provisioner's words in the message"),
     Reason("VolumeMountFailed", "the node cannot mount the volume", "correct spec.model.source, or repair the volume"),
     Reason("VolumeUnreachable", "the volume's server does not answer", "start it, or correct server and network"),
