@@ -102,6 +102,11 @@ MISTAKES = (
     "kubectl windlass plann",
     "kubectl windlass status --output xml",
     "kubectl windlass status --selctor a=b",
+    "kubectl windlass create qwen --modle hf://Qwen/Qwen2.5-7B-Instruct",
+    "kubectl windlass create qwen --model Qwen/Qwen2.5-7B-Instruct",
+    "kubectl windlass create Qwen --model hf://Qwen/Qwen2.5-7B-Instruct",
+    "kubectl windlass create qwen --model hf://Qwen/Qwen2.5-7B-Instruct --size 50GB",
+    "kubectl windlass create qwen --model hf://Qwen/Qwen2.5-7B-Instruct --gpus one",
 )
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],

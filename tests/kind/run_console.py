@@ -28,7 +28,7 @@ NAME, BY_KEYS, WRONG = "demo", "by-keyboard", "dmeo"
 QUESTION = "What does os.path.join do?"
 CONFIG = (REPOSITORY / "models/demo/config.json").read_text()
 START_MS, CHANGE_MS = 600_000, 240_000
-REMEDY = "correct the path in spec.model.source"
+REMEDY = "correct that path in spec.model"
 TABS = ("overview", "graphs", "logs", "events", "chat", "call", "yaml")
 LOOKS = {
     "light": {},

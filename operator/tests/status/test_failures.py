@@ -68,6 +68,11 @@ SCHEDULER = {
         '0/1 nodes are available: persistentvolumeclaim "absent" not found. not found',
         '0/1 nodes are available: persistentvolumeclaim "absent" not found',
     ),
+    "a claim without a volume": (
+        CLAIM,
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims; it asks for claim absent",
+    ),
     "a claim that is not": (
         CLAIM,
         "pod has unbound immediate PersistentVolumeClaims. preemption: not eligible",

@@ -37,15 +37,16 @@ SHAPES = (
 )
 SENTENCES = {
     "Running": "{replicas} of {replicas} replicas answer",
-    "Starting": "0 of {replicas} replicas ready; pod {name}-7d9f loads the weights since 14 s",
-    "InsufficientGpus": "no node has {gpus} free {gpu_type}: gpu-h1 has 8, of which 2 are free",
-    "PathNotFound": 'source.path "/baichuan" is not there in PVC models; it has: baichuan2-13b, qwen2-7b',
-    "Suspended": "spec.suspend is true",
-    "Downloading": "6.20 of 15.23 GiB from modelscope",
+    "Starting": "0 of {replicas} replicas answer; pod {name}-7d9f loads the engine",
+    "InsufficientGpus": "pod {name}-7d9f cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu; "
+    "it asks for nvidia.com/gpu {gpus}",
+    "PathNotFound": 'source.path "baichuan" is not in PVC models; / has: baichuan2-13b, qwen2-7b',
+    "Suspended": "spec.suspend is true; set it to false to serve again",
+    "Downloading": "6.20 of 15.23 GiB (40 %), 85 MiB/s, 2 min left; a Job fetches the model from its hub",
 }
 REMEDIES = {
-    "InsufficientGpus": "free GPUs of that type, ask for another type, or leave spec.resources.gpuType out",
-    "PathNotFound": "correct the path in spec.model.source",
+    "InsufficientGpus": "free what is short or add a node; it then starts",
+    "PathNotFound": "correct that path in spec.model",
 }
 STATES = {"Running": "good", "Suspended": "off", "PathNotFound": "bad", "InsufficientGpus": "bad"}
 SINCE = "2026-11-25T20:10:00Z"

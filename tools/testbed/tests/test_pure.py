@@ -2,11 +2,13 @@
 
 import io
 import json
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 from windlass_testbed import cluster, content, daemon, golang, loading, machine, node_image, process, rootfs
+from windlass_testbed.paths import Paths
 
 
 @pytest.mark.parametrize(
@@ -164,3 +166,14 @@ def test_a_cluster_of_an_earlier_engine_is_not_trusted(tmp_path):
 )
 def test_a_refusal_says_figures_that_differ(free_gib, words):
     assert words in machine.compared(free_gib, 10.0)
+
+
+def test_the_environment_of_the_cluster_finds_the_plug_in_and_can_be_taken_twice(monkeypatch, tmp_path):
+    """`eval "$(make env)"` puts the checkout's programs before those of the machine, each folder once."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    where = Paths(tmp_path, tmp_path / "run")
+    once = daemon.docker_env(where)["PATH"]
+    monkeypatch.setenv("PATH", once)
+    programs = str(Path(sys.executable).parent)
+    assert once.split(":") == [f"{where.bin}/docker-first", str(where.bin), programs, "/usr/bin", "/bin"]
+    assert daemon.docker_env(where)["PATH"] == once

@@ -7,7 +7,8 @@ on from the last line that was told, so that no line comes twice and none is los
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from windlass_api.names import SERVER
@@ -40,29 +41,31 @@ class LogQuery:
     raw: bool = False  # true to the byte: what is no UTF-8 as `surrogateescape` keeps it, carriage returns too
 
 
-async def read(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def read(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncGenerator[LogLine]:
     """The lines; NoLogsError when nothing has been written by any pod and none is awaited."""
     lines = _follow(api, ask, find_pods) if ask.follow and not ask.previous else _once(api, ask, find_pods)
-    async for line in lines:
-        yield line
+    async with aclosing(lines):
+        async for line in lines:
+            yield line
 
 
-async def _once(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def _once(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncGenerator[LogLine]:
     """Pod after pod; those that have no log are left out while another has one."""
     silent: NoLogsError | None = None
     heard = False
     for pod, container in await _targets(ask, find_pods):
         try:
-            async for line in _pod_lines(api, replace(ask, container=container), pod):
-                heard = True
-                yield line
+            async with aclosing(_pod_lines(api, replace(ask, container=container), pod)) as lines:
+                async for line in lines:
+                    heard = True
+                    yield line
         except NoLogsError as error:
             silent = silent or error
     if not heard:
         raise silent or NoLogsError(f"llmservice {ask.namespace}/{ask.name}: its pods have written nothing yet")
 
 
-async def _follow(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncIterator[LogLine]:
+async def _follow(api: Api, ask: LogQuery, find_pods: FindPods) -> AsyncGenerator[LogLine]:
     """A reader for each pod into one queue."""
     queue = LineQueue()
     keeper = asyncio.create_task(_Keeper(api, ask, queue).run(find_pods))
@@ -124,7 +127,7 @@ async def _targets(ask: LogQuery, find_pods: FindPods, none_yet: bool = False) -
     return found
 
 
-async def _pod_lines(api: Api, ask: LogQuery, pod: str, *, since: str = "") -> AsyncIterator[LogLine]:
+async def _pod_lines(api: Api, ask: LogQuery, pod: str, *, since: str = "") -> AsyncGenerator[LogLine]:
     """The lines of one container, all or those after the time `since`."""
     follow = ask.follow and not ask.previous
     params: dict[str, str | int | bool | None] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -89,11 +89,11 @@ class Reader:
         label_selector: str = "",
         patience_s: float = watching.PATIENCE_S,
         on_listed: Callable[[], None] = lambda: None,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent]:
         """What is there as ADDED, then every change, for ever; resumes by itself after a cut or an expired version.
 
-        `on_listed` is called whenever all that is there has been told. After `patience_s` seconds without an answer:
-        UnreachableError.
+        Leave it early inside `contextlib.aclosing`: its connection then ends with the block. `on_listed` is called
+        whenever all that is there has been told. After `patience_s` seconds without an answer: UnreachableError.
         """
         return watching.watch(self.api, self._collection(namespace, label_selector, name), patience_s, on_listed)
 
@@ -124,7 +124,7 @@ class Reader:
         follow: bool = False,
         previous: bool = False,
         tail_lines: int | None = None,
-    ) -> AsyncIterator[LogLine]:
+    ) -> AsyncGenerator[LogLine]:
         """Lines of all pods at work, or of one serving pod; `follow` goes on and takes new pods in, `previous` reads
         the run before the last restart. NoLogsError while no container has started."""
         ask = logs.LogQuery(self._in(namespace), name, pod, follow, previous, tail_lines)

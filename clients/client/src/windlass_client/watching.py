@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -62,7 +63,7 @@ async def _whole(api: Api, what: Collection, limit: int | None) -> Listing:
     return Listing([row for page in found for row in page.rows], found[-1].version)
 
 
-async def _pages(api: Api, what: Collection, limit: int | None) -> AsyncIterator[Listing]:
+async def _pages(api: Api, what: Collection, limit: int | None) -> AsyncGenerator[Listing]:
     """At least one page; the versions of all are the same."""
     more: str | None = None
     for _ in range(PAGES_MAX):
@@ -153,7 +154,7 @@ def _nothing() -> None:
 
 async def watch(
     api: Api, what: Collection, patience_s: float, on_listed: Callable[[], None] = _nothing
-) -> AsyncIterator[WatchEvent]:
+) -> AsyncGenerator[WatchEvent]:
     """Every change for ever; UnreachableError after `patience_s` seconds without an answer.
 
     `on_listed` is called whenever all that is there has been told.
@@ -164,15 +165,17 @@ async def watch(
     while True:
         try:
             if not version:
-                async for event in _difference(api, what, limit, told):
-                    yield event
+                async with aclosing(_difference(api, what, limit, told)) as fresh:
+                    async for event in fresh:
+                        yield event
                 version = told.version
                 on_listed()
-            async for type_, raw in _stream(api, what, version):
-                version = str(dig(raw, "metadata", "resourceVersion") or version)
-                pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
-                for event in told.change(type_, service_of(raw)) if type_ != "BOOKMARK" else ():
-                    yield event
+            async with aclosing(_stream(api, what, version)) as rows:
+                async for type_, raw in rows:
+                    version = str(dig(raw, "metadata", "resourceVersion") or version)
+                    pause_s, silent_since = PAUSE_FIRST_S, time.monotonic()
+                    for event in told.change(type_, service_of(raw)) if type_ != "BOOKMARK" else ():
+                        yield event
             silent_since = time.monotonic()  # the server ended it in order
         except ExpiredError:
             limit = WATCHED_PAGE if version else None  # one that expired between pages is read again in one
@@ -184,18 +187,19 @@ async def watch(
         pause_s = min(PAUSE_MAX_S, 2 * pause_s)
 
 
-async def _difference(api: Api, what: Collection, limit: int | None, told: _Delivered) -> AsyncIterator[WatchEvent]:
+async def _difference(api: Api, what: Collection, limit: int | None, told: _Delivered) -> AsyncGenerator[WatchEvent]:
     """What a fresh list has and the caller does not know; deletions come last. One page is in memory at a time."""
     told.begin()
-    async for page in _pages(api, what, limit):
-        for event in told.page(page.rows):
-            yield event
-        told.version = page.version
+    async with aclosing(_pages(api, what, limit)) as pages:
+        async for page in pages:
+            for event in told.page(page.rows):
+                yield event
+            told.version = page.version
     for event in told.end():
         yield event
 
 
-async def _stream(api: Api, what: Collection, version: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+async def _stream(api: Api, what: Collection, version: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
     """The rows of one watch request; an ERROR row is raised as the refusal that it is."""
     params = {
         **what.params,

@@ -20,9 +20,10 @@ from windlass_base.kube.errors import ClientError, InvalidError, NotFoundError, 
 from windlass_base.kube.rest import AsText
 from windlass_client import bench_archive, bench_job, paths
 from windlass_client.bench_archive import Archive
+from windlass_client.values import service_of
 
 from windlass_kubectl.bench_parser import OURS
-from windlass_kubectl.named_service import raw_service
+from windlass_kubectl.named_service import not_ready, raw_service
 from windlass_kubectl.parser import FAILED, OK
 from windlass_kubectl.session import Session
 
@@ -39,7 +40,7 @@ async def run(session: Session) -> int:
     folder = Path(options.out or f"bench-{options.name}-{session.now():%Y%m%d-%H%M%S}")
     if await asyncio.to_thread(folder.exists):
         raise InvalidError(f"--out {folder} is there already; name a new folder")
-    document = bench_job.job(service, await _serving_pod(session), _wanted(session, service, words), _mark())
+    document = bench_job.job(service, await _serving_pod(session, service), _wanted(session, service, words), _mark())
     archive = Archive()
     async with _created(session, document) as name:
         pod = await _follow(session, name, archive)
@@ -74,12 +75,15 @@ def _wanted(session: Session, service: Mapping[str, Any], words: tuple[str, ...]
     return bench_job.Wanted(words, secret, options.tokenizer or "", options.cpu, options.memory, options.minutes)
 
 
-async def _serving_pod(session: Session) -> Mapping[str, Any]:
-    """A pod that serves: its image and volumes are the benchmark's."""
+async def _serving_pod(session: Session, service: dict[str, Any]) -> Mapping[str, Any]:
+    """A pod that serves: its image and volumes are the benchmark's; without one, the operator's reason is the error."""
     path = paths.core(session.namespace, "pods")
     params = {"labelSelector": paths.of_service(session.options.name)}
     found = (await session.client.api.call("GET", path, "pods", params=params)).get("items") or []
-    return bench_job.serving_pod(found, session.options.name)
+    try:
+        return bench_job.serving_pod(found, session.options.name)
+    except InvalidError as error:
+        raise InvalidError(not_ready(service_of(service)) or str(error)) from error
 
 
 @asynccontextmanager

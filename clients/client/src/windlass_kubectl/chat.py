@@ -16,7 +16,7 @@ from windlass_client import paths
 from windlass_client.values import LLMService
 
 from windlass_kubectl.forward import Forward, port_forward
-from windlass_kubectl.named_service import named_service
+from windlass_kubectl.named_service import named_service, not_ready
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
 from windlass_kubectl.talk import ChatAnswer, Talk, connection
@@ -44,22 +44,13 @@ async def run(session: Session) -> int:
 
 
 async def _forward(session: Session, service: LLMService, stack: AsyncExitStack) -> Forward:
-    """To the service; where kubectl finds nothing behind it, the operator's reason is the error."""
+    """To the service; where nothing is behind it, the operator's reason is the error."""
+    if not service.status.replicas and (reason := not_ready(service)):
+        raise UnreachableError(reason)  # kubectl would wait for a pod that does not come
     try:
         return await stack.enter_async_context(port_forward(session.options.name, session.kubectl_flags()))
     except UnreachableError as error:
         raise UnreachableError(not_ready(service) or str(error)) from error
-
-
-def not_ready(service: LLMService) -> str:
-    """Why it does not answer yet, and what to wait for; empty for one that should."""
-    ready, name = service.condition("Ready"), service.metadata.name
-    if ready is None or ready.status == "True" or service.status.ready_replicas:
-        return ""
-    return (
-        f"{name} does not answer now: {ready.reason}: {ready.message}; once that is over: "
-        f"kubectl wait --for=condition=Ready llm/{name} --timeout=30m"
-    )
 
 
 def _always() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from windlass_api.crd.base import QUANTITY_PATTERN
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 from windlass_base.kube.errors import AlreadyExistsError, NotFoundError
 from windlass_client import paths
@@ -20,6 +23,9 @@ from windlass_kubectl.session import Session
 
 HUBS = {"hf": "huggingface", "ms": "modelscope"}
 CLAIM = "pvc"
+NAME, NAME_MAX = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?"), 50
+BARE = re.compile(r"(?:(?P<scheme>hf|ms):/*)?(?P<name>[\w.-]+/[\w.-]+)(?P<revision>@.+)?")
+"""OWNER/NAME of a hub without `://`, as its pages show it."""
 SERVING_USER = 10001
 """The user of the serving image, as whose group a new volume is written."""
 
@@ -36,7 +42,12 @@ class Source:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Before a login: the model's address can be read."""
+    """Before a login: the name, the model's address and the claim's size can be read."""
+    _check_name(options.name)
+    if options.size and not re.fullmatch(QUANTITY_PATTERN, options.size):
+        raise WrongOptionError(
+            f"--size {options.size} is no size of a claim; write a number with a unit, as 50Gi or 50G"
+        )
     options.source = source_of(options.model)
     if options.source.scheme == CLAIM and (options.size or options.storage_class or options.access_mode):
         raise WrongOptionError(
@@ -55,9 +66,21 @@ def source_of(text: str) -> Source:
     elif mark and scheme == CLAIM and rest:
         claim, _, path = rest.partition("/")
         return Source(CLAIM, claim, path)
+    forms = "hf://OWNER/NAME or ms://OWNER/NAME, perhaps with @REVISION, or pvc://CLAIM/PATH"
+    bare = BARE.fullmatch(text)
+    if bare:
+        forms = f"{bare['scheme'] or 'hf'}://{bare['name']}{bare['revision'] or ''}; the forms are {forms}"
+    raise WrongOptionError(f"--model {text} is no address of a model; write {forms}")
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that no service may have, with the nearest one that it may."""
+    if NAME.fullmatch(name) and len(name) <= NAME_MAX:
+        return
+    near = re.sub("^[^a-z]+", "", re.sub("[^a-z0-9]+", "-", name.lower()))[:NAME_MAX].strip("-")
     raise WrongOptionError(
-        f"--model {text} is no address of a model; write hf://OWNER/NAME or ms://OWNER/NAME, perhaps with @REVISION, "
-        "or pvc://CLAIM/PATH"
+        f"NAME {name} is no name of a service, which has lower-case letters, digits and dashes, at most {NAME_MAX}, a "
+        f"letter first and no dash last{f'; write {near}' if near else ''}"
     )
 
 
@@ -107,10 +130,10 @@ async def run(session: Session) -> int:
     options = session.options
     *claims, service = manifests(options.name, options.source, options)
     if options.dry_run:
-        await session.client.create(service, dry_run=True)
+        await _rehearse(session, service)
         _show(session, [*claims, service])
         return OK.code
-    await session.client.create(service, dry_run=True)  # a claim without its service would be left behind
+    await _rehearse(session, service)
     for claim in claims:
         await _create_claim(session, claim)
     made = await session.client.create(service)
@@ -121,6 +144,24 @@ async def run(session: Session) -> int:
     if options.no_wait:
         return OK.code
     return await _follow(session)
+
+
+async def _rehearse(session: Session, service: dict[str, Any]) -> None:
+    """Ask whether the API server takes the service: a claim without its service would be left behind."""
+    name = session.options.name
+    try:
+        await session.client.create(service, dry_run=True)
+    except AlreadyExistsError as error:
+        raise AlreadyExistsError(
+            f"{error}; take another name, change it with kubectl edit llm {name}, or look at it with "
+            f"kubectl windlass status {name}"
+        ) from error
+    except NotFoundError as error:
+        if "namespaces" not in str(error):
+            raise
+        raise NotFoundError(
+            f"{error}; kubectl create namespace {session.namespace}, or name another with -n"
+        ) from error
 
 
 def _show(session: Session, documents: list[dict[str, Any]]) -> None:
@@ -151,16 +192,17 @@ async def _follow(session: Session) -> int:
     line = ""
     try:
         async with asyncio.timeout(limit_s):
-            async for event in session.client.watch(name=name):
-                if event.type == "DELETED":
-                    raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
-                text = words_of(event.service)
-                if text and text != line:
-                    session.note(text)
-                    line = text
-                if event.service.is_ready():
-                    session.note(f'ask it: kubectl windlass chat {name} "What are you?"')
-                    return OK.code
+            async with aclosing(session.client.watch(name=name)) as changes:
+                async for event in changes:
+                    if event.type == "DELETED":
+                        raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
+                    text = words_of(event.service)
+                    if text and text != line:
+                        session.note(text)
+                        line = text
+                    if event.service.is_ready():
+                        session.note(f'ask it: kubectl windlass chat {name} "What are you?"')
+                        return OK.code
     except TimeoutError:
         session.note(f"not ready after {limit_s} s; kubectl windlass status {name} says more, and the service goes on")
     return FAILED.code

@@ -6,7 +6,7 @@ from windlass_api.names import SERVER
 from windlass_client.logs import LogQuery, read
 from windlass_client.values import LogLine
 
-from windlass_kubectl.named_service import named_service
+from windlass_kubectl.named_service import named_service, not_ready
 from windlass_kubectl.output import as_json, as_yaml
 from windlass_kubectl.parser import OK
 from windlass_kubectl.session import Session
@@ -15,8 +15,10 @@ from windlass_kubectl.session import Session
 async def run(session: Session) -> int:
     """Lines as they come; with several pods each begins with its pod's name."""
     options = session.options
-    await named_service(session, options.name)  # a misspelt name is reported as such, not as a service without pods
+    service = await named_service(session, options.name)  # a misspelt name is no service without pods
     pods = await session.client.pods_at_work(options.name)
+    if not options.pod and all(pod.container != SERVER for pod in pods) and (reason := not_ready(service)):
+        session.note(f"no serving pods; {reason}")
     several = (len(pods) > 1 or options.follow) and not options.pod
     ask = LogQuery(
         session.namespace,

@@ -33,6 +33,17 @@ async def raw_service(session: Session, name: str) -> dict[str, Any]:
         raise NotFoundError(f"{error}; {next_step(name, names, session.namespace)}") from error
 
 
+def not_ready(service: LLMService) -> str:
+    """Why it does not answer yet, and what to wait for; empty for one that should."""
+    ready, name = service.condition("Ready"), service.metadata.name
+    if ready is None or ready.status == "True" or service.status.ready_replicas:
+        return ""
+    return (
+        f"{name} does not answer now: {ready.reason}: {ready.message}; once that is over: "
+        f"kubectl wait --for=condition=Ready llm/{name} --timeout=30m"
+    )
+
+
 async def _names(session: Session) -> list[str] | None:
     """Of all services of the namespace; None where they cannot be listed."""
     services = watching.Collection(paths.services(session.namespace), f"llmservices in {session.namespace}")

@@ -130,13 +130,17 @@ def _create(commands: Commands) -> None:
         choices=("ReadWriteOnce", "ReadWriteMany"),
         help="of the new claim; ReadWriteMany serves from several nodes (default: ReadWriteOnce)",
     )
-    one.add_argument("--gpus", type=int, metavar="N", help="GPUs of a replica; 0 serves on CPUs (default: as planned)")
-    one.add_argument("--max-model-len", type=int, metavar="N", help="context in tokens (default: as planned)")
+    one.add_argument(
+        "--gpus", type=_zero_or_more, metavar="N", help="GPUs of a replica; 0 serves on CPUs (default: as planned)"
+    )
+    one.add_argument("--max-model-len", type=_count, metavar="N", help="context in tokens (default: as planned)")
     one.add_argument(
         "--dry-run", action="store_true", help="print the manifests, as YAML or by -o json, and make nothing"
     )
     one.add_argument("--no-wait", action="store_true", help="return as soon as the service is made")
-    one.add_argument("--timeout-s", type=int, default=1800, metavar="S", help="seconds to follow it (default: 1800)")
+    one.add_argument(
+        "--timeout-s", type=_zero_or_more, default=1800, metavar="S", help="seconds to follow it (default: 1800)"
+    )
 
 
 def _status(commands: Commands) -> None:
@@ -269,6 +273,12 @@ def _completion(commands: Commands) -> None:
         ),
     )
     one.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+def _zero_or_more(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
 
 
 def _count(text: str) -> int:

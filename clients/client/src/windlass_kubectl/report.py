@@ -9,7 +9,8 @@ import asyncio
 import io
 import re
 import tarfile
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -201,16 +202,17 @@ async def _logs(session: Session, bundle: Bundle, pod: str, container: str) -> N
                 bundle.missing.append(f"{file}: {error}")
 
 
-async def _bounded(lines: AsyncIterator[LogLine], bundle: Bundle) -> str:
+async def _bounded(lines: AsyncGenerator[LogLine], bundle: Bundle) -> str:
     """A log as text; what goes beyond the bounds is left out, and that is said at its end."""
     most = min(LOG_MAX, LOGS_MAX - sum(map(len, bundle.texts.values())))
     said: list[str] = []
-    async for line in lines:
-        most -= len(line.text) + 1
-        if most < 0:
-            said.append("[the rest is left out: the log is too long]")
-            break
-        said.append(line.text)
+    async with aclosing(lines):
+        async for line in lines:
+            most -= len(line.text) + 1
+            if most < 0:
+                said.append("[the rest is left out: the log is too long]")
+                break
+            said.append(line.text)
     return "\n".join(said) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable
+from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -69,12 +70,13 @@ async def _if_allowed(session: Session, rows: Awaitable[list[T]], what: str) -> 
 
 async def _watch_one(session: Session, name: str) -> None:
     await named_service(session, name)  # NotFoundError now rather than a wait without end
-    async for event in session.client.watch(name=name):
-        if event.type == "DELETED":
-            raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
-        if session.redraws and session.is_text:
-            session.say(Painted(CLEAR))
-        await _show_one(session, name)
+    async with aclosing(session.client.watch(name=name)) as changes:
+        async for event in changes:
+            if event.type == "DELETED":
+                raise NotFoundError(f"llmservice {session.namespace}/{name}: it was deleted")
+            if session.redraws and session.is_text:
+                session.say(Painted(CLEAR))
+            await _show_one(session, name)
 
 
 async def _show_all(session: Session) -> None:
@@ -95,8 +97,9 @@ async def _watch_all(session: Session) -> None:
     await _list_at_most_one(session, namespace)
     if session.is_text:
         session.say("  ".join(word.ljust(12) for word in ("EVENT", *_headings(session))).rstrip())
-    async for event in session.client.watch(namespace, label_selector=session.options.selector):
-        _tell(session, event)
+    async with aclosing(session.client.watch(namespace, label_selector=session.options.selector)) as changes:
+        async for event in changes:
+            _tell(session, event)
 
 
 async def _list_at_most_one(session: Session, namespace: str | None) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import sys
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import httpx2
 import pytest
-from windlass_client import InvalidError, UnreachableError
+from windlass_client import AsyncClient, ClientError, InvalidError, UnreachableError, token_access
 from windlass_client.values import service_of
-from windlass_kubectl.chat import first_key, not_ready
+from windlass_kubectl import bench, chat, logs
+from windlass_kubectl.chat import first_key
 from windlass_kubectl.forward import port_forward
+from windlass_kubectl.named_service import not_ready
+from windlass_kubectl.parser import parser
 from windlass_kubectl.talk import ChatAnswer, Talk, connection
 
 
@@ -70,6 +76,44 @@ def test_a_service_that_does_not_answer_yet_says_what_it_waits_for(status, repli
     })  # fmt: skip
     assert not_ready(service).startswith(words)
     assert bool(not_ready(service)) == bool(words)
+
+
+SUSPENDED = {
+    "metadata": {"name": "first", "namespace": "team"},
+    "spec": {"model": {"id": "m", "source": {"pvc": {"claimName": "c"}}}},
+    "status": {
+        "replicas": 0,
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Suspended", "message": "spec.suspend is true",
+             "lastTransitionTime": "2026-11-26T06:00:00Z"},
+        ],
+    },
+}  # fmt: skip
+WHY = "first does not answer now: Suspended: spec.suspend is true; once that is over: kubectl wait"
+
+
+@pytest.mark.parametrize("command", [chat, bench, logs], ids=["chat", "bench", "logs"])
+async def test_without_replicas_each_command_says_at_once_what_the_operator_says(command, monkeypatch):
+    """No port-forward is tried: kubectl waits half a minute for pods that do not come."""
+    notes: list[str] = []
+
+    async def answer(request):
+        rows = {"items": [], "metadata": {}}
+        return httpx2.Response(200, json=SUSPENDED if request.url.path.endswith("/first") else rows)
+
+    monkeypatch.setattr(chat, "port_forward", None)
+    client = AsyncClient(token_access("https://api", "t", namespace="team"), transport=httpx2.MockTransport(answer))
+    options = parser().parse_args([command.__name__.rpartition(".")[2], "first"])
+    session = SimpleNamespace(
+        client=client,
+        namespace="team",
+        options=options,
+        note=notes.append,
+        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    with pytest.raises(ClientError) as refused:
+        await command.run(session)
+    assert WHY in " ".join([*notes, str(refused.value)])
 
 
 async def test_a_pod_that_is_being_started_is_waited_for(tmp_path):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 
 import httpx2
 import pytest
 import yaml
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_base.kube.errors import ClientError
 from windlass_client import AsyncClient, token_access
 from windlass_kubectl import create
 from windlass_kubectl.errors import WrongOptionError
@@ -19,12 +22,28 @@ from windlass_kubectl.parser import parser
 HUB = "hf://Qwen/Qwen2.5-7B-Instruct"
 
 
+class Unending(httpx2.AsyncByteStream):
+    """The body of a watch that goes on until its reader leaves."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.is_closed = text, False
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        yield self.text.encode()
+        await asyncio.Event().wait()
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
 class Server:
     """An API server that keeps what is created and shows the service's conditions one after the other."""
 
     def __init__(self, *conditions: tuple[str, str, str], is_claim_there: bool = False) -> None:
         self.conditions, self.is_claim_there = conditions, is_claim_there
         self.created: list[tuple[str, bool]] = []
+        self.watches: list[Unending] = []
+        self.refusal: httpx2.Response | None = None
 
     async def __call__(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "POST":
@@ -35,10 +54,13 @@ class Server:
         if not rows[1:]:
             await asyncio.Event().wait()  # nothing changes
         lines = [json.dumps({"type": "MODIFIED", "object": row}) for row in rows[1:]]
-        return httpx2.Response(200, text="".join(f"{line}\n" for line in lines))
+        self.watches.append(Unending("".join(f"{line}\n" for line in lines)))
+        return httpx2.Response(200, stream=self.watches[-1])
 
     def _create(self, request: httpx2.Request) -> httpx2.Response:
         document = json.loads(request.content)
+        if self.refusal is not None:
+            return self.refusal
         is_claim = document["kind"] == "PersistentVolumeClaim"
         self.created.append((document["kind"], "dryRun" in request.url.params))
         if is_claim and self.is_claim_there:
@@ -145,6 +167,39 @@ async def test_the_service_is_made_behind_its_claim_and_followed(is_claim_there:
         "Running: 1 of 1 answer",
         'ask it: kubectl windlass chat qwen "What are you?"',
     ]
+    assert [one.is_closed for one in server.watches] == [True]  # by then: asyncio complains of one left open
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "words"),
+    [
+        (
+            409,
+            "AlreadyExists",
+            'llmservices.serving.windlass.dev "qwen" already exists',
+            'llmservice team/qwen: llmservices.serving.windlass.dev "qwen" already exists; take another name, change '
+            "it with kubectl edit llm qwen, or look at it with kubectl windlass status qwen",
+        ),
+        (
+            404,
+            "NotFound",
+            'namespaces "team" not found',
+            'llmservice team/qwen: namespaces "team" not found; kubectl create namespace team, or name another with -n',
+        ),
+        (404, "NotFound", "the server could not find the requested resource", "llmservice team/qwen: the server could"),
+    ],
+    ids=["name taken", "no namespace", "no such kind"],
+)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["made", "rehearsed"])
+async def test_a_refused_service_says_what_to_do(
+    code: int, reason: str, message: str, words: str, more: tuple[str, ...]
+) -> None:
+    server = Server()
+    server.refusal = httpx2.Response(code, json={"kind": "Status", "reason": reason, "message": message})
+    with pytest.raises(ClientError) as refused:
+        await create.run(a_session(server, "--model", HUB, *more))
+    assert str(refused.value).startswith(words)
+    assert server.created == []
 
 
 async def test_a_service_that_is_not_ready_in_time_goes_on() -> None:
@@ -159,7 +214,26 @@ async def test_a_service_that_is_not_ready_in_time_goes_on() -> None:
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     options = parser().parse_args(["create", "qwen", "--model", address])
-    with pytest.raises(WrongOptionError, match=r"is no address of a model; write hf://OWNER/NAME or ms://"):
+    with pytest.raises(WrongOptionError, match=r"is no address of a model; write .*hf://OWNER/NAME or ms://"):
+        create.prepare(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("qwen", "--model", "Qwen/Qwen2.5-7B"), "write hf://Qwen/Qwen2.5-7B;"),
+        (("qwen", "--model", "ms:qwen/Qwen2@v1"), "write ms://qwen/Qwen2@v1;"),
+        (("qwen", "--model", HUB, "--size", "50GB"), "--size 50GB is no size of a claim; write a number with a unit"),
+        (("Qwen_2.5-7B", "--model", HUB), "write qwen-2-5-7b"),
+        (("7b-", "--model", HUB), "write b"),
+        (("a" * 51, "--model", HUB), f"write {'a' * 50}"),
+    ],
+    ids=["no scheme", "no slashes", "unit", "letters", "ends", "too long"],
+)
+def test_a_near_miss_is_answered_with_what_to_write(words: tuple[str, ...], remedy: str) -> None:
+    """Before a login, so that the sentence is ours."""
+    options = parser().parse_args(["create", *words])
+    with pytest.raises(WrongOptionError, match=re.escape(remedy)):
         create.prepare(options)
 
 

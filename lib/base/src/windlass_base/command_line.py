@@ -119,6 +119,9 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args: Sequence[str] | None = None, namespace: None = None) -> argparse.Namespace:  # type: ignore[override]
         """The options, or the end with a sentence; `--all_namespaces` is `--all-namespaces`."""
         words = [_dashed(word) for word in (sys.argv[1:] if args is None else args)]
+        misspelt = _misspelt(self, words)
+        if misspelt:  # argparse would first miss the argument that is meant
+            self.error(_unknown(misspelt, _options(self, words)))
         options, unknown = self.parse_known_args(words, namespace)
         if unknown:
             self.error(_unknown(unknown[0], _options(self, words)))
@@ -155,6 +158,23 @@ def _options(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]
         for name in {*words} & {*chosen}:
             found += _options(chosen[name], words)
     return found
+
+
+def _misspelt(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """The first long option that neither the parser nor the named command has; empty where the command is not known."""
+    if not _has_commands(parser, words):
+        return ""
+    options = _options(parser, words)
+    before = words[: words.index("--")] if "--" in words else words
+    names = (word.partition("=")[0] for word in before if word.startswith("--") and " " not in word)
+    return next((name for name in names if not any(option.startswith(name) for option in options)), "")
+
+
+def _has_commands(parser: argparse.ArgumentParser, words: Sequence[str]) -> bool:
+    """Whether the words name a command wherever the parser needs one."""
+    groups = [action.choices for action in parser._actions if isinstance(action.choices, dict)]
+    chosen = [[choices[name] for name in {*words} & {*choices}] for choices in groups]
+    return all(one and all(_has_commands(command, words) for command in one) for one in chosen)
 
 
 def _unknown(word: str, options: Sequence[str]) -> str:

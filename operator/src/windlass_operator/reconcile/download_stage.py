@@ -193,5 +193,6 @@ def _stage_of(state: Download, facts: object, again_in_s: float | None = None) -
 def _why(facts: object) -> str:
     """The trouble of this moment; a hub that answers nothing at all has the remedy for the way to it."""
     trouble = downloads.trouble(facts)
-    again = f"{trouble}; tried again" if trouble else ""
-    return reasons.explain("HubUnreachable", again) if trouble.startswith(NO_ANSWER) else again
+    if trouble.startswith(NO_ANSWER):
+        return reasons.explain("HubUnreachable", trouble)
+    return f"{trouble}; tried again" if trouble else ""

@@ -111,8 +111,8 @@ def _nothing_wanted(subject: Subject, total: int) -> tuple[str, str]:
     """Reason and message; replicas that have not ended yet are counted."""
     left = f"; replicas that are still there: {total}" if total else ""
     if subject.suspended:
-        return "Suspended", f"spec.suspend is true{left}"
-    return "ScaledToZero", f"spec.replicas is 0{left}"
+        return "Suspended", f"spec.suspend is true; set it to false to serve again{left}"
+    return "ScaledToZero", f"spec.replicas is 0; set it to 1 or more to serve again{left}"
 
 
 def _doing(seen: Seen, now: Replicas) -> str:

@@ -76,7 +76,7 @@ ROWS = (
         "use a PersistentVolumeClaim, or have the chart's value nodePaths name the directory",
     ),
     # The model's directory, found by the inspect Job.
-    Reason("PathNotFound", "the directory does not exist on the volume", "correct the path in spec.model.source"),
+    Reason("PathNotFound", "the directory does not exist on the volume", "correct that path in spec.model"),
     Reason("PathEscapes", "the path leads out of the volume", "name the directory itself, without '..' and links"),
     Reason("PathUnreadable", "user 10001 may not read the directory", "make it readable: chmod -R a+rX on the volume"),
     Reason(
@@ -294,7 +294,7 @@ ROWS = (
     Reason("ImageWrongArchitecture", "the image is not for this kind of processor", "name an image of the node's kind"),
     # Volumes and what is mounted.
     Reason("VolumeMissing", "the PersistentVolumeClaim is missing or not bound", "create it, or correct claimName"),
-    Reason("StorageClassMissing", "the claim's StorageClass does not exist", "create it, or make the claim anew"),
+    Reason("StorageClassMissing", "the claim's StorageClass is missing", "create it, or make the claim with another"),
     Reason("ProvisioningFailed", "the claim's volume cannot be made", "read the provisioner's words in the message"),
     Reason("VolumeMountFailed", "the node cannot mount the volume", "correct spec.model.source, or repair the volume"),
     Reason("VolumeUnreachable", "the volume's server does not answer", "start it, or correct server and network"),

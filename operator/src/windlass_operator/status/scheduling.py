@@ -51,7 +51,8 @@ CLAIM_WORDS = (
 )
 PREEMPTION, DEALLOCATION, ENDS = "preemption: ", "no new claims to deallocate", " .,;"
 """The end of the scheduler's words, about pods that it might end: a reader can do nothing with it."""
-TWICE = re.compile(r"(not found)(?:[.,;] \1)+")
+MISSING = re.compile(r"(?:[.,;] not found)+$")
+"""The scheduler's own end behind a sentence about a claim, which says so itself."""
 SHORT = re.compile(r"Insufficient ([\w./-]*\w)")
 SILENT_S = 7.0  # a scheduler says something about every pod within a second or two
 
@@ -80,7 +81,7 @@ def unscheduled(pod: Pod, now: str, events: Iterable[Event] = ()) -> Failure | N
 
 def _readable(words: str) -> str:
     first = words.partition(PREEMPTION)[0].rstrip(ENDS).removesuffix(DEALLOCATION).rstrip(ENDS)
-    return TWICE.sub(r"\1", first)
+    return MISSING.sub("", first)
 
 
 def _of_claims(pod: Pod, events: Iterable[Event]) -> str:

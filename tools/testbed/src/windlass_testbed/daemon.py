@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,8 +42,13 @@ def socket(paths: Paths) -> Path:
 
 
 def docker_env(paths: Paths) -> dict[str, str]:
-    """Return the environment in which `docker` and `kind` talk to our daemon and to no other."""
-    path = f"{paths.bin}/docker-first:{paths.bin}:{os.environ.get('PATH', '/usr/bin:/bin')}"
+    """Return the environment in which `docker` and `kind` talk to our daemon and to no other.
+
+    Its PATH has the programs of this checkout, `kubectl windlass` among them.
+    """
+    ours = (f"{paths.bin}/docker-first", str(paths.bin), str(Path(sys.executable).parent))
+    others = [one for one in os.environ.get("PATH", "/usr/bin:/bin").split(":") if one not in ours]
+    path = ":".join((*ours, *others))
     return {
         "DOCKER_HOST": f"unix://{socket(paths)}",
         "DOCKER_BUILDKIT": "1",

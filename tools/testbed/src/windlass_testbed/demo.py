@@ -28,10 +28,11 @@ INSTALLED = "jsonpath={.items[?(@.spec.replicas>0)].metadata.creationTimestamp}"
 NEXT = """
 Try next (after `eval "$(make env)"`):
   kubectl get llm                        the service at a glance
-  kubectl describe llm demo              its plan, conditions and events
+  kubectl windlass status demo           its plan, conditions, pods and events
+  kubectl windlass chat demo             talk to it
   kubectl explain llmservice.spec        every field, with defaults
   kubectl scale llm demo --replicas=2    a second replica
-  make chat                              talk to it
+  kubectl windlass create second --model pvc://models/demo    another service of the same model
   make demo-delete                       delete the service, the charts and the cluster
 The console (docs/how-to/run-console.md), then http://localhost:8080:
   helm upgrade windlass charts/windlass -n windlass-system --reset-then-reuse-values --set console.enabled=true

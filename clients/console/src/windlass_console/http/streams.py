@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Annotated, Any
 
@@ -101,7 +101,7 @@ async def _rows(identity: Identity, lists: list[str]) -> Events:
 
 
 async def _changes(client: AsyncClient, namespace: str, name: str) -> Events:
-    async with aclosing(client.watch(namespace, name=name)) as changes:  # type: ignore[type-var]
+    async with aclosing(client.watch(namespace, name=name)) as changes:
         async for event in changes:
             if event.type == "DELETED":
                 yield "DELETED", {}
@@ -110,7 +110,7 @@ async def _changes(client: AsyncClient, namespace: str, name: str) -> Events:
                 yield "CHANGED", await detail(client, namespace, name)
 
 
-async def _lines(lines: AsyncIterator[LogLine]) -> Events:
+async def _lines(lines: AsyncGenerator[LogLine]) -> Events:
     """Lines that are there at the same time go out together; those that a page does not take hold 4 MiB at most."""
     queue = LineQueue()
     reader = asyncio.create_task(_into(lines, queue))
@@ -124,9 +124,9 @@ async def _lines(lines: AsyncIterator[LogLine]) -> Events:
         await asyncio.gather(reader, return_exceptions=True)
 
 
-async def _into(lines: AsyncIterator[LogLine], queue: LineQueue) -> None:
+async def _into(lines: AsyncGenerator[LogLine], queue: LineQueue) -> None:
     try:
-        async with aclosing(lines) as source:  # type: ignore[type-var]
+        async with aclosing(lines) as source:
             async for line in source:
                 await queue.put(line)
     finally:
