@@ -55,7 +55,6 @@ class Guard:
         self.engine = Engine(app, state.settings)
         self.lifespan = Lifespan(app, state, self.probes.watch, self.engine)
         self._scopes: dict[str, Application] = {"http": self._http, "websocket": Sockets(app, state)}
-        connections.install()  # the engine reads its server's configuration after it made its middleware
         shortcut.install()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 
-from windlass.api import fetching, shortcut
+from windlass.api import connections, fetching, shortcut
 from windlass.api.asgi import Application, Message, Receive, Scope, Send
 from windlass.api.steps.engine import Engine
 from windlass.api.steps.state import State
@@ -15,6 +16,8 @@ from windlass.processes.member import Link
 from windlass.processes.wire import STEPS
 from windlass.progress import rule, watch
 from windlass.progress.watch import Watch
+
+log = logging.getLogger(__name__)
 
 
 class Lifespan:
@@ -42,6 +45,7 @@ class Lifespan:
         """Connect to owner and replicas, watch the engine, and drain when the process is told to stop."""
         state, loop = self._state, asyncio.get_running_loop()
         on_stop(partial(_call_soon, loop, state.gate.stop))
+        _limit_connections(app)
         fetching.guard(state.settings.image_domains)
         self._engine.is_direct = shortcut.is_open(app)
         if client := watch.client_of(app):
@@ -56,6 +60,17 @@ class Lifespan:
         if self._state.link:
             self._state.link.stop()
         await self._state.replicas.stop()
+
+
+def _limit_connections(app: object) -> None:
+    """vLLM keeps its uvicorn server in the application's state, and that server listens after this."""
+    if app is None:
+        return
+    server = getattr(getattr(app, "state", None), "server", None)
+    if server is None:
+        log.error("windlass: the engine's application holds no server; its connections have no time limits")
+    else:
+        connections.limit(server.config)
 
 
 async def _report(link: Link) -> None:
