@@ -61,7 +61,7 @@ crds: sync ## write the CRD into its chart, to which crds/ is a link, from the p
 charts: crds ## copy the service of its notes into the chart
 	@cp examples/first-service.yaml charts/windlass/files/first-service.yaml
 golden: sync ## rewrite the golden manifests and the pages that code prints; read the diff
-	@WINDLASS_GOLDEN=write $(BIN)/pytest -q lib/api/tests operator/tests clients/client/tests clients/console/tests/test_openapi.py lib/sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py
+	@WINDLASS_GOLDEN=write $(BIN)/pytest -q lib/api/tests operator/tests clients/client/tests clients/console/tests/test_openapi.py lib/sizing/tests/test_methods_page.py server/tests/launch/test_template_page.py server/tests/launch/test_flags_page.py server/tests/group/test_page.py server/tests/test_replaced.py tests/contract/test_*_page.py tests/contract/test_exit_codes.py tests/contract/test_mistakes.py
 	@$(BIN)/python -m tools.house --write features-page
 list-keys: sync ## write the keys of Kubernetes' lists, as the API server of the tests publishes them
 	@WINDLASS_GOLDEN=write $(BIN)/pytest -q tests/apiserver/test_list_keys.py

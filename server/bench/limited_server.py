@@ -15,6 +15,7 @@ import time
 
 import uvicorn
 from windlass.api.asgi import Receive, Scope, Send
+from windlass.api.connections import TimedProtocol
 from windlass.api.guard import Guard
 
 
@@ -36,5 +37,5 @@ async def engine(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 if __name__ == "__main__":
-    config = uvicorn.Config(Guard(engine, os.environ), log_level="error", lifespan="on")
+    config = uvicorn.Config(Guard(engine, os.environ), log_level="error", lifespan="on", http=TimedProtocol)
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=int(sys.argv[1]))])

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from uvicorn.server import Server
 from windlass.api import connections
 from windlass_testbed.certificate import certify
 from windlass_testbed.simulated_time import passed_s
@@ -29,7 +28,7 @@ class Api:
     def __init__(self, tls: Path | None) -> None:
         files = {"ssl_certfile": tls / "tls.crt", "ssl_keyfile": tls / "tls.key"} if tls else {}
         config = uvicorn.Config(
-            self._answer, host="127.0.0.1", port=0, interface="asgi3", lifespan="off", log_config=None, **files
+            self._answer, host="127.0.0.1", port=0, interface="asgi3", lifespan="on", log_config=None, **files
         )
         config.load()
         self.server = uvicorn.Server(config)
@@ -49,6 +48,10 @@ class Api:
         await self._task
 
     async def _answer(self, scope, receive, send) -> None:
+        if scope["type"] == "lifespan":
+            connections.limit(self.server.config)
+            await send({"type": "lifespan.startup.complete"})
+            return
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": f"ok {scope['scheme']}".encode()})
 
@@ -62,11 +65,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["plain", "tls"])
-async def api(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, certificate: Path) -> AsyncIterator[Api]:
-    """Listening, with the limits installed."""
-    monkeypatch.setattr(Server, "startup", Server.startup)
-    monkeypatch.setitem(uvicorn.config.HTTP_PROTOCOLS, "auto", "")
-    connections.install()
+async def api(request: pytest.FixtureRequest, certificate: Path) -> AsyncIterator[Api]:
+    """Listening, with the limits."""
     one = Api(certificate if request.param == "tls" else None)
     yield one
     await one.stop()
@@ -123,11 +123,10 @@ async def test_the_process_ends_without_waiting_for_silent_connections(api):
     assert passed_s() - begun_s < connections.HEAD_TIMEOUT_S / 2  # clock: simulated
 
 
-def test_installing_twice_wraps_once(monkeypatch):
-    """However many guards a process has."""
-    monkeypatch.setattr(Server, "startup", Server.startup)
-    monkeypatch.setitem(uvicorn.config.HTTP_PROTOCOLS, "auto", "")
-    connections.install()
-    first = Server.startup
-    connections.install()
-    assert Server.startup is first
+def test_a_protocol_that_was_chosen_stays():
+    """Who names one has a reason."""
+    config = uvicorn.Config(None, http="h11")
+    config.load()
+    chosen = config.http_protocol_class
+    connections.limit(config)
+    assert config.http_protocol_class is chosen

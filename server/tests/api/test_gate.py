@@ -60,11 +60,11 @@ async def test_a_client_that_leaves_while_running_frees_its_place_at_once() -> N
     scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": [(b"content-length", b"2")]}
     request = asyncio.create_task(guard(scope, receive, None))
     await left.wait()
-    assert guard._gate.running == 0
-    other = guard._gate.enter("")
+    assert guard.state.gate.running == 0
+    other = guard.state.gate.enter("")
     finish.set()
     await request
-    assert guard._gate.running == 1
+    assert guard.state.gate.running == 1
     other.leave()
 
 
@@ -142,7 +142,7 @@ async def test_the_signal_to_stop_reaches_gate_and_engine() -> None:
         signal.raise_signal(signal.SIGTERM)
         await wait_until_async(lambda: len(heard) > 1)
         assert heard == ["lifespan.startup.complete", "engine"]
-        assert guard._gate.is_stopping
+        assert guard.state.gate.is_stopping
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         signal.signal(signal.SIGTERM, before[0])

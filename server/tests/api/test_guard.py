@@ -349,7 +349,7 @@ async def test_requests_over_the_limit_wait_and_over_the_queue_are_refused(api) 
     hold = asyncio.Event()
     server = api(Engine(hold=hold), ApiSettings(concurrency=1, queue=1))
     two = [asyncio.create_task(server.chat()) for _ in range(2)]
-    await wait_until_async(lambda: server.guard._gate.waiting == 1)
+    await wait_until_async(lambda: server.guard.state.gate.waiting == 1)
     third = await server.chat()
     assert (third.status_code, third.headers["retry-after"].isdigit()) == (429, True)
     numbers = (await server.client.get("/windlass/facts")).json()

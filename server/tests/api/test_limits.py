@@ -220,7 +220,7 @@ async def test_a_stream_counts_what_it_used(limited, path: str, events: list[byt
     raw = {"headers": {"Authorization": "Bearer sk-tokens-1", "Content-Type": "application/json"}}
     with suppress(AssertionError):  # of the test's transport: the answer has no end
         await server.client.post(path, content=content, **raw)
-    (total,) = server.guard._accounts.totals.values()
+    (total,) = server.guard.state.accounts.totals.values()
     assert (total.tokens_in, total.tokens_out, total.estimated) == expected
-    used = server.guard._replicas.member.ledger.used("tokens", time.time())  # of the minute before now
+    used = server.guard.state.replicas.member.ledger.used("tokens", time.time())  # of the minute before now
     assert used == (1, sum(expected[:2]))

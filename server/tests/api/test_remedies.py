@@ -4,7 +4,7 @@ import pytest
 from windlass.api import remedies
 from windlass.api.body import Body, rewrite
 from windlass.api.refusal import Refusal
-from windlass.api.remedies import Asked
+from windlass.api.remedies import ErrorContext
 from windlass.api.routes import ROUTES
 from windlass.api.settings import ApiSettings
 
@@ -111,8 +111,8 @@ async def test_a_host_that_does_not_answer(api, document: dict, error: Exception
 
 def test_a_reason_is_cut() -> None:
     """What another host writes does not fill the answer."""
-    asked = Asked("POST", "/v1/chat/completions", CHAT, Body(b"", fetches=True))
-    refusal = remedies.refusal(asked, ClientError("x" * 10_000))
+    context = ErrorContext("POST", "/v1/chat/completions", CHAT, Body(b"", fetches=True))
+    refusal = remedies.refusal(context, ClientError("x" * 10_000))
     assert refusal is not None
     assert len(refusal.message) < 400
 
@@ -165,7 +165,7 @@ def test_what_the_engine_cannot_read_is_the_clients(module: str, body: str, stat
     exec(f"def convert():\n    {body}", names)  # noqa: S102 - a function of a module of that name
     with pytest.raises((IndexError, AttributeError, ZeroDivisionError)) as caught:
         names["convert"]()
-    refusal = remedies.refusal(Asked("POST", "/v1/responses", CHAT), caught.value)
+    refusal = remedies.refusal(ErrorContext("POST", "/v1/responses", CHAT), caught.value)
     assert (refusal and refusal.status) == status
 
 
@@ -177,4 +177,4 @@ def test_what_a_check_of_fields_calls_is_the_engines() -> None:
     exec("def check():\n    fail()", outer)  # noqa: S102 - as above
     with pytest.raises(IndexError) as caught:
         outer["check"]()
-    assert remedies.refusal(Asked("POST", "/v1/completions", CHAT), caught.value) is None
+    assert remedies.refusal(ErrorContext("POST", "/v1/completions", CHAT), caught.value) is None

@@ -126,7 +126,7 @@ class Served:
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The spy passes for a layer that reads heads alone."""
     name = f"{Spy.__module__}.{Spy.__qualname__}"
-    monkeypatch.setattr(shortcut, "READ_HEADS", shortcut.READ_HEADS | {name})
+    monkeypatch.setattr(shortcut, "HEADER_ONLY_MIDDLEWARE", shortcut.HEADER_ONLY_MIDDLEWARE | {name})
 
 
 def guard_of(served: Served) -> Guard:
@@ -192,8 +192,8 @@ async def test_tokens_are_counted_as_on_the_long_way(
         served = Served()
         await served.ask(Line())
         guard = guard_of(served)
-        assert guard._is_short == (way == "short")
-        counted += guard._accounts.totals.values()
+        assert guard.engine.is_direct == (way == "short")
+        counted += guard.state.accounts.totals.values()
     assert counted[0] == counted[1]
     assert counted[0].tokens_out >= len(PIECES)
 
@@ -223,7 +223,7 @@ async def test_an_answer_that_is_no_stream_of_events_is_read_as_a_whole(monkeypa
     served, line = Served(), Line()
     await served.ask(line)
     assert line.body == b"".join(PIECES)
-    (total,) = guard_of(served)._accounts.totals.values()
+    (total,) = guard_of(served).state.accounts.totals.values()
     assert (total.tokens_out, total.estimated) == (5, 0)
 
 

@@ -34,10 +34,10 @@ async def test_probes_hear_503_until_the_start_is_over(starting: Api, path: str)
 async def test_the_supervisor_needs_no_key_no_host_and_no_place(starting: Api) -> None:
     """Its chat takes the way of a user's otherwise: the model is filled in."""
     assert (await starting.chat()).status_code == 421
-    starting.guard._gate.enter("somebody")
+    starting.guard.state.gate.enter("somebody")
     answer = await starting.chat(headers=OURS)
     assert (answer.status_code, starting.engine.document["model"]) == (200, "demo")
-    assert starting.guard._gate.granted == 1
+    assert starting.guard.state.gate.granted == 1
 
 
 async def test_the_key_of_the_start_is_dead_after_it(starting: Api) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -178,7 +179,8 @@ def test_lines_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.write_text('{"prompt": "a", "output_tokens": 3}\n\n{"prompt": "b"}\n')
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     datasets = ModuleType("datasets")
-    line_reader.stand_in(datasets)
+    monkeypatch.setitem(sys.modules, "datasets", datasets)
+    line_reader.stand_in("datasets")
     found = datasets.pd.read_json(path_or_buf=str(path), lines=True)
     assert "prompt" in found.columns
     assert [row.to_dict() for _, row in found.iterrows()] == [{"prompt": "a", "output_tokens": 3}, {"prompt": "b"}]
@@ -186,5 +188,6 @@ def test_lines_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         datasets.pd.read_json(str(path), False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
     other = ModuleType("datasets")
-    line_reader.stand_in(other)
+    monkeypatch.setitem(sys.modules, "datasets", other)
+    line_reader.stand_in("datasets")
     assert not hasattr(other, "pd")

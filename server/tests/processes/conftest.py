@@ -109,16 +109,12 @@ async def _process(environment: dict[str, str]) -> Process:
     engine = Engine()
     guard = Guard(engine, environment)
     process = Process(guard, engine, httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://api"))
-    guard._link._end = process.exits.append
-    await guard._lifespan(None, _sent, {"type": "lifespan.startup.complete"})
+    guard.state.link._end = process.exits.append
+    await guard.lifespan.start(None)
     return process
 
 
 async def _end(process: Process) -> None:
     process.engine.may_answer.set()
-    await process.guard._lifespan(None, _sent, {"type": "lifespan.shutdown.complete"})
+    await process.guard.lifespan.stop()
     await process.client.aclose()
-
-
-async def _sent(_: Any) -> None:
-    return

@@ -24,7 +24,7 @@ async def test_a_process_that_dies_gives_back_what_it_held(serve, tmp_path) -> N
     one.engine.may_answer.clear()
     held = one.begin("sk-one-key")
     await wait_until_async(lambda: one.engine.running == 1)
-    one.guard._link.close()
+    one.guard.state.link.close()
     await wait_until_async(lambda: server.owner.gate.running == 0)
     assert (await other.chat("sk-one-key")).status_code == 200
     held.cancel()
@@ -72,7 +72,7 @@ async def test_a_client_that_leaves_the_queue_leaves_it_everywhere(serve) -> Non
 async def test_a_request_given_up_before_the_verdict_holds_no_slot(serve) -> None:
     """The owner may have let it begin already."""
     server = await serve()
-    limits = server.processes[0].guard._replicas
+    limits = server.processes[0].guard.state.replicas
     wish = PendingRequest("key", Limits(concurrency=1))
     asked = asyncio.create_task(limits.enter(wish))
     await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def test_a_drain_knows_of_answers_that_were_lost(serve) -> None:
     """A process that goes gives its places back, and its answers have not ended."""
     server = await serve()
     running, drain = await draining(server)
-    server.processes[0].guard._link.close()
+    server.processes[0].guard.state.link.close()
     async with asyncio.timeout(HANG_S):
         assert not await drain
     running.cancel()
@@ -143,7 +143,7 @@ async def test_late_numbers_do_not_hold_the_page_up(serve) -> None:
     one, other = server.processes
     await other.chat("wrong-but-open")
     await one.page("/windlass/metrics")
-    other.guard._link._does["count"] = lambda: None
+    other.guard.state.link._does["count"] = lambda: None
     text = await one.page("/windlass/metrics")
     assert "windlass_usage_requests_total" in text
     assert 'model="demo"} 1' in text

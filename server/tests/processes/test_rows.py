@@ -105,7 +105,7 @@ def test_bytes_are_parts_of_one_bound() -> None:
 async def test_unread_answers_are_parts_of_one_bound(serve) -> None:
     """Each process holds its part of the bytes that slow readers have not taken."""
     server = await serve()
-    limits = [process.guard._stock.shares.limit_bytes for process in server.processes]
+    limits = [process.guard.state.stock.shares.limit_bytes for process in server.processes]
     assert limits == [UNREAD_BYTES_MAX // 2] * 2
 
 
@@ -154,7 +154,7 @@ async def test_the_end_of_the_start_reaches_all(serve) -> None:
     assert answer.status_code == 200
     late = await server.start()
     for process in (one, other, late):
-        await wait_until_async(lambda guard=process.guard: guard._start.is_over)
+        await wait_until_async(lambda guard=process.guard: guard.probes.start.is_over)
         assert (await process.client.get(HEALTH)).status_code == 200
 
 
@@ -162,12 +162,12 @@ async def test_an_engine_that_hangs_ends_the_server_by_any_process(serve) -> Non
     """What one process finds, probes hear from each; it is forgotten when steps end again."""
     server = await serve()
     one, other = server.processes
-    one.guard._watch.tell("the engine holds 1 requests")
-    await wait_until_async(lambda: other.guard._link.stalled != "")
+    one.guard.probes.watch.tell("the engine holds 1 requests")
+    await wait_until_async(lambda: other.guard.state.link.stalled != "")
     answer = await other.client.get(HEALTH)
     assert (answer.status_code, answer.headers["x-windlass-stalled"]) == (503, "1")
-    one.guard._watch.tell("")
-    await wait_until_async(lambda: other.guard._link.stalled == "")
+    one.guard.probes.watch.tell("")
+    await wait_until_async(lambda: other.guard.state.link.stalled == "")
     assert (await other.client.get(HEALTH)).status_code == 200
 
 
@@ -179,16 +179,16 @@ async def test_the_others_report_a_process_that_hangs(serve) -> None:
     await elapse(0.5)  # each has made its first report
     for connection in server.owner._connections:
         connection.heard_at -= 61
-    one.guard._link.send("steps", 1)
-    await wait_until_async(lambda: one.guard._link.stalled != "")
-    assert "1 of 2 API processes have said nothing for 60 s" in one.guard._link.stalled
+    one.guard.state.link.send("steps", 1)
+    await wait_until_async(lambda: one.guard.state.link.stalled != "")
+    assert "1 of 2 API processes have said nothing for 60 s" in one.guard.state.link.stalled
 
 
 async def test_stopping_is_for_all(serve) -> None:
     """A process that is told to stop lets nothing new begin in any."""
     server = await serve()
     one, other = server.processes
-    one.guard._gate.stop()
+    one.guard.state.gate.stop()
     await wait_until_async(lambda: server.owner.gate.is_stopping)
     answer = await other.chat()
     assert (

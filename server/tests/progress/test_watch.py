@@ -107,13 +107,13 @@ async def test_probes_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return {}
 
     await shell({"type": "lifespan"}, nothing, nothing)
-    await guard._watch.judge(Client(), 4)
+    await guard.probes.watch.judge(Client(), 4)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(shell), base_url="http://api") as http:
         answer = await http.get("/health")
         assert (answer.status_code, HEADER in answer.headers) == (503, True)
         assert "the engine holds 4 requests and has ended no step" in answer.json()["error"]["message"]
         assert (await http.get("/v1/models")).status_code == 200
-    guard._watching.cancel()
+    guard.lifespan.watching.cancel()
 
 
 @pytest.mark.parametrize("app", [None, SimpleNamespace(), SimpleNamespace(state=SimpleNamespace(engine_client=None))])

@@ -11,6 +11,7 @@ import socket
 import sys
 
 import uvicorn
+from windlass.api.connections import TimedProtocol
 from windlass.api.guard import Guard
 from windlass.usage import journal
 
@@ -41,5 +42,5 @@ async def engine(scope, receive, send) -> None:
 
 if __name__ == "__main__":
     listening = socket.socket(fileno=int(sys.argv[1]))
-    config = uvicorn.Config(Guard(engine, os.environ), log_level="error", lifespan="on")
+    config = uvicorn.Config(Guard(engine, os.environ), log_level="error", lifespan="on", http=TimedProtocol)
     uvicorn.Server(config).run(sockets=[listening])

@@ -65,11 +65,10 @@ def main() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen(2048)
         app = application()
-        app.build_middleware_stack()  # the engine, too, has its middleware before its server reads its configuration
         tls = os.environ.get("TLS_DIR")
         files = {"ssl_certfile": f"{tls}/tls.crt", "ssl_keyfile": f"{tls}/tls.key"} if tls else {}
         config = uvicorn.Config(app, log_level="error", lifespan="on", **files)
-        server = uvicorn.Server(config)
+        server = app.state.server = uvicorn.Server(config)  # as the engine does
 
         def stop() -> None:
             sys.stdin.read()

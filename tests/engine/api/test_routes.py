@@ -40,7 +40,7 @@ def test_every_route_of_the_engine_has_a_row(found):
 
 
 def test_pieces_of_a_stream_go_past_the_engines_middleware(listed):
-    """A new layer ends that, until somebody has read it and put it into `shortcut.READ_HEADS`."""
+    """A new layer ends that, until somebody has read it and put it into `shortcut.HEADER_ONLY_MIDDLEWARE`."""
     assert listed["isShort"]
 
 

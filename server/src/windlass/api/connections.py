@@ -1,7 +1,7 @@
 """Limits of connections that uvicorn has none for: a handshake or a head that never ends, an answer that nobody takes.
 
-`install` makes them uvicorn's own way of reading HTTP, before it reads its configuration; the engine names no other.
-If the engine serves TLS, uvicorn then listens without it, and each connection makes its handshake when it is counted.
+`limit` gives them to a server whose lifespan begins: uvicorn listens after it, with what its configuration then holds.
+If the server has TLS, uvicorn then listens without it, and each connection makes its handshake when it is counted.
 Each connection's application finds it in its scope (`of`), and with it a way to end it. Knows no route and no key.
 """
 
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from uvicorn import config
+from uvicorn.config import Config
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
-from uvicorn.server import Server
 from windlass_base.front.handshake import LateTls
 
 from windlass.api.asgi import Application, Receive, Scope, Send
@@ -31,22 +30,13 @@ UNTAKEN_TIMEOUT_S = 60
 EXTENSION = "windlass.connection"
 
 _awaited: dict[TimedProtocol, None] = {}  # insertion order: the oldest is first
-_uvicorn_startup = Server.startup
 
 
-def install() -> None:
-    """Let every server of this process that names no protocol of its own have the limits."""
-    config.HTTP_PROTOCOLS["auto"] = f"{__name__}:TimedProtocol"
-    Server.startup = _startup  # type: ignore[method-assign, assignment]
-
-
-async def _startup(server: Server, sockets: list[socket.socket] | None = None) -> None:
-    """Listen without TLS, and leave it to the protocol."""
-    settings = server.config
-    if settings.http_protocol_class is TimedProtocol and settings.ssl is not None:
-        settings.http_protocol_class = partial(TimedProtocol, tls=settings.ssl)  # type: ignore[assignment]
-        settings.ssl = None
-    await _uvicorn_startup(server, sockets)
+def limit(config: Config) -> None:
+    """Give the limits to a server that does not listen yet, unless it was told another protocol."""
+    if config.http == "auto":
+        config.http_protocol_class = partial(TimedProtocol, tls=config.ssl)  # type: ignore[assignment]
+        config.ssl = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,10 @@ class Intake:
         """Whether it is known to be small."""
         return self._announced is not None and self._announced <= SMALL_BYTES
 
+    def release(self) -> None:
+        """Hold no bytes of the body any more."""
+        self._hold.release()
+
     async def read(self) -> bytes:
         """The whole body; raises `Gone`, or a refusal when it is too large or too slow."""
         if self._announced:

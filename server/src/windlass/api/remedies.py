@@ -1,4 +1,4 @@
-"""What an engine's error becomes when the engine says too little, or says that it is its own fault. Pure; rows.
+"""Errors of the engine made clear, where it says too little or takes the blame itself. Pure; rows.
 
 A client reads the status to know whose turn it is: a request that can never be answered is 400, not 500.
 """
@@ -33,8 +33,8 @@ list of parts, and the keys of a part that is an object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What of the request counts when its answer is an error."""
+class ErrorContext:
+    """Request parts that an error answer quotes."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class Asked:
     body: Body = EMPTY
 
 
-def _always(_: Asked) -> bool:
+def _always(_: ErrorContext) -> bool:
     return True
 
 
@@ -51,48 +51,48 @@ class Remedy:
     """One row: an error of the engine, and what the client hears instead."""
 
     status: int
-    says: str
-    """The whole message, as a pattern."""
+    pattern: str
+    """Matches the whole message."""
     becomes: int
     message: str
-    """May name {said}, {method}, {path}, {gives} and {bindings}."""
-    when: Callable[[Asked], bool] = _always
+    """May name {reason}, {method}, {path}, {gives} and {bindings}."""
+    when: Callable[[ErrorContext], bool] = _always
 
 
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(404, "Not Found", 404, "{path} is not here: the model of this server gives no {gives}; "
-           "ask a server whose model does", lambda asked: bool(asked.route.gives)),
+           "ask a server whose model does", lambda context: bool(context.route.gives)),
     Remedy(404, "Not Found", 404, "there is no {method} {path} here; GET /docs lists what there is"),
     Remedy(405, "Method Not Allowed", 405, "{path} does not take {method}; the header Allow names what it takes"),
     Remedy(400, ".*Unsupported Media Type: Only 'application/json' is allowed.*", 415,
            "the body's type is not JSON; send the header Content-Type: application/json"),
-    Remedy(404, "Response with id .* not found.*", 404, "{said} This server keeps responses only with the variable "
+    Remedy(404, "Response with id .* not found.*", 404, "{reason} This server keeps responses only with the variable "
            "VLLM_ENABLE_RESPONSES_API_STORE=1; send the conversation so far in input"),
     Remedy(400, ".* is not a multimodal model", 400, "this model reads text only; leave images, audio and video out, "
            "or ask a server whose model reads them"),
     # What the engine has not got can be asked for by nobody: the request is wrong, the server is not.
-    Remedy(501, ".*", 400, "{said}"),
+    Remedy(501, ".*", 400, "{reason}"),
     # The only word that is left of a grammar that could not be compiled.
     Remedy(500, "Internal server error", 400, "the engine gave this request up, most likely while it made a grammar "
-           "of {bindings}; make its patterns and lists simpler", lambda asked: bool(asked.body.bindings)),
+           "of {bindings}; make its patterns and lists simpler", lambda context: bool(context.body.bindings)),
 )  # fmt: skip
 
 
-def mended(asked: Asked, status: int, content: bytes) -> tuple[int, bytes]:
+def mended(context: ErrorContext, status: int, content: bytes) -> tuple[int, bytes]:
     """Status and body for the client, in the one shape."""
     message = message_of(status, content)
     for row in REMEDIES:
-        if row.status == status and re.fullmatch(row.says, message, re.DOTALL) and row.when(asked):
-            path = asked.path[:LONGEST_PATH]
-            bindings = " and ".join(asked.body.bindings)
+        if row.status == status and re.fullmatch(row.pattern, message, re.DOTALL) and row.when(context):
+            path = context.path[:LONGEST_PATH]
+            bindings = " and ".join(context.body.bindings)
             words = row.message.format(
-                said=message, method=asked.method, path=path, gives=asked.route.gives, bindings=bindings
+                reason=message, method=context.method, path=path, gives=context.route.gives, bindings=bindings
             )
             return row.becomes, error_body(row.becomes, words)
     return status, reshaped(status, content)
 
 
-def refusal(asked: Asked, error: Exception) -> Refusal | None:
+def refusal(context: ErrorContext, error: Exception) -> Refusal | None:
     """What a failure of the engine's server means for the client; None for one that is not the client's."""
     why = f"{type(error).__name__}: {error}"[:LONGEST_WHY] if str(error) else type(error).__name__
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
@@ -106,7 +106,7 @@ def refusal(asked: Asked, error: Exception) -> Refusal | None:
         )
         return Refusal(400, message)
     names = {one.__name__ for one in type(error).__mro__}
-    if not asked.body.fetches or not names.intersection(UNREACHED):
+    if not context.body.fetches or not names.intersection(UNREACHED):
         return None
     message = f"an address in the request could not be fetched ({why}); check it, or send a data: URL"
     return Refusal(400, message)

@@ -1,8 +1,8 @@
-"""Pieces of a stream go past the engine's own middleware, where all of it looks at an answer's head alone.
+"""Chunks of a stream go past the engine's own middleware, where all of it reads an answer's head alone.
 
 Between a streamed answer and its connection each layer of middleware has a coroutine for every token, and passes the
-piece on unread. `install` makes starlette's streams send pieces to what the guard put into the scope (`with_way`).
-Their head and end take the way through all layers. Where a layer is not known to read heads alone, nothing changes.
+chunk on unread. `install` makes starlette's streams send chunks to the sender in the scope (`with_direct_sender`).
+Head and end of an answer go through all layers. Where a layer is not known to read heads alone, nothing changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.usage.meter import EVENT, Meter
 from windlass.usage.read import DONE, FIELD
 
 EXTENSION, GUARD = "windlass.pieces", "windlass.api.guard.Guard"
-READ_HEADS = frozenset(
+HEADER_ONLY_MIDDLEWARE = frozenset(
     {
         "starlette.middleware.cors.CORSMiddleware",
         "prometheus_fastapi_instrumentator.middleware.PrometheusInstrumentatorMiddleware",
@@ -26,7 +26,7 @@ READ_HEADS = frozenset(
         GUARD,
     }
 )
-"""Classes of middleware that pass pieces of a stream on as they are, in vLLM 0.32 and what it stands on."""
+"""Classes of middleware that pass chunks of a stream on as they are, in vLLM 0.32 and what it stands on."""
 READS_BODIES = "body_handlers"
 """The setting of the metrics' middleware with which it collects bodies."""
 
@@ -38,13 +38,13 @@ def is_open(app: object) -> bool:
         return False
     names = [f"{layer.cls.__module__}.{layer.cls.__qualname__}" for layer in layers]
     reads_bodies = any(layer.kwargs.get(READS_BODIES) for layer in layers)
-    return READ_HEADS.issuperset(names) and names.count(GUARD) <= 1 and not reads_bodies
+    return HEADER_ONLY_MIDDLEWARE.issuperset(names) and names.count(GUARD) <= 1 and not reads_bodies
 
 
-def straight(meter: Meter, answer: Answer) -> Send:
-    """The way of a piece as one function: counted, and written at once where the client has taken all before.
+def direct_sender(meter: Meter, answer: Answer) -> Send:
+    """Count and write a chunk in one function, at once where the client has taken all before.
 
-    What it does not settle takes the guard's own way: the first piece, a count of tokens, a client that is slow, and an
+    Other chunks take the guard's own path: the first one, a count of tokens, one for a slow client, and one of an
     answer that is no stream of events.
     """
     outbox = answer.send
@@ -52,41 +52,41 @@ def straight(meter: Meter, answer: Answer) -> Send:
         return meter
     waiting, flow, write = outbox.waiting, outbox.flow, outbox.write
 
-    def way(message: Message) -> Awaitable[None]:
+    def send_chunk(message: Message) -> Awaitable[None]:
         data = message["body"]
         if waiting or flow.write_paused or not meter.is_stream or FIELD in data or DONE in data or not answer.started:
             return meter(message)
         meter.events += data.count(EVENT)
         return write(message)
 
-    return way
+    return send_chunk
 
 
-def with_way(scope: Scope, way: Send) -> Scope:
-    """The scope of a request whose stream may send its pieces straight to `way`."""
-    return {**scope, "extensions": {**scope.get("extensions", {}), EXTENSION: way}}
+def with_direct_sender(scope: Scope, send_chunk: Send) -> Scope:
+    """The scope of a request whose stream may send its chunks straight to `send_chunk`."""
+    return {**scope, "extensions": {**scope.get("extensions", {}), EXTENSION: send_chunk}}
 
 
 def install() -> None:
-    """Let every streamed answer of this process take the way that its scope has; once is enough."""
+    """Let every streamed answer of this process use the direct sender of its scope; once is enough."""
     from starlette.responses import StreamingResponse
 
     respond = StreamingResponse.__call__
-    if getattr(respond, "is_shortened", False):
+    if getattr(respond, "sends_directly", False):
         return
 
-    async def shortened(self: StreamingResponse, scope: Scope, receive: Receive, send: Send) -> None:
-        way: Send | None = scope.get("extensions", {}).get(EXTENSION)
-        await respond(self, scope, receive, send if way is None else _past(send, way))
+    async def respond_directly(self: StreamingResponse, scope: Scope, receive: Receive, send: Send) -> None:
+        send_chunk: Send | None = scope.get("extensions", {}).get(EXTENSION)
+        await respond(self, scope, receive, send if send_chunk is None else _chunks_to(send_chunk, send))
 
-    shortened.is_shortened = True  # type: ignore[attr-defined]
-    StreamingResponse.__call__ = shortened  # type: ignore[method-assign]
+    respond_directly.sends_directly = True  # type: ignore[attr-defined]
+    StreamingResponse.__call__ = respond_directly  # type: ignore[method-assign]
 
 
-def _past(send: Send, way: Send) -> Send:
-    """Pieces go the one way; an answer's head, and its end, the other."""
+def _chunks_to(send_chunk: Send, send: Send) -> Send:
+    """Chunks go to `send_chunk`; an answer's head and its end go to `send`, through all middleware."""
 
-    def sent(message: Message) -> Awaitable[None]:
-        return way(message) if message.get("more_body") else send(message)
+    def send_either(message: Message) -> Awaitable[None]:
+        return send_chunk(message) if message.get("more_body") else send(message)
 
-    return sent
+    return send_either

@@ -22,7 +22,6 @@ from windlass.bench.serving import line_reader, unlike
 from windlass.bench.serving.command import CLIENT
 
 CLI = "vllm.entrypoints.cli.main"
-DATASETS = "vllm.benchmarks.datasets.datasets"
 IMPORTED_BY_IT = (
     *("vllm.benchmarks.serve", "vllm.entrypoints.cli.benchmark.main", "vllm.entrypoints.cli.serve"),
     *("vllm.entrypoints.cli.launch", "vllm.entrypoints.cli.openai", "vllm.entrypoints.cli.run_batch"),
@@ -80,7 +79,7 @@ def _run(words: list[str], variables: dict[str, str]) -> int:
     if words[:1] == [TOKENIZER]:
         return ALIKE if unlike.of_directory(words[1]) < unlike.SHARE_MIN else 0
     with contextlib.suppress(ModuleNotFoundError):
-        line_reader.stand_in(importlib.import_module(DATASETS))
+        line_reader.stand_in()
     module = importlib.import_module(CLI)
     sys.argv = [str(module.__file__), *words[len(CLIENT) - 2 :]]
     code: object = 0

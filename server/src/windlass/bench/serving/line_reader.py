@@ -5,6 +5,7 @@ vLLM asks pandas for three things: `read_json(path_or_buf=, lines=True)`, the co
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 PANDAS = "pandas"
+DATASETS = "vllm.benchmarks.datasets.datasets"
 
 
 class Row(dict[str, object]):
@@ -42,8 +44,10 @@ def read_json(path_or_buf: str, lines: bool) -> Lines:
     return Lines([Row(json.loads(line)) for line in text.splitlines() if line.strip()])
 
 
-def stand_in(datasets: ModuleType) -> None:
+def stand_in(name: str = DATASETS) -> None:
     """Give vLLM's data sets this reader where they have no pandas."""
+    datasets = importlib.import_module(name)
     if importlib.util.find_spec(PANDAS) is None:
-        datasets.pd = ModuleType("windlass_lines")  # type: ignore[attr-defined]
-        datasets.pd.read_json = read_json
+        reader = ModuleType("windlass_lines")
+        reader.read_json = read_json  # type: ignore[attr-defined]
+        datasets.pd = reader  # type: ignore[attr-defined]

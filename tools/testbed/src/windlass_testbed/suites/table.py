@@ -135,6 +135,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("docs/reference/deepspeed.md", "contract server"),
     ("docs/reference/groups.md", "contract server"),
     ("docs/reference/lookahead.md", "contract server"),
+    ("docs/reference/replaced-functions.md", "contract server"),
     ("docs/reference/start-command.md", "contract server"),
     ("docs/reference/model-configs.md", "contract engine"),
     ("docs/*", "contract"),
