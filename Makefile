@@ -11,9 +11,11 @@ ENGINE_TESTS := $(BIN)/pytest -q --timeout 2400 -p no:randomly
 BY_FILE := --dist loadfile --no-loadscope-reorder --durations 12
 TWO := -n 2 $(BY_FILE)
 FOUR := -n 4 $(BY_FILE)
-# A Python that has vLLM and sees an NVIDIA GPU, and the folder of its findings.
-CARD := PYTHONPATH=$(CURDIR)/server/src:$(CURDIR)/lib/base/src:$(CURDIR)/lib/sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3
+# A Python that has vLLM and sees an NVIDIA GPU, one where a program does not name more, and the folder of its findings.
+# PLUGINS before it: our entry points beside the sources, for a program that makes an engine in its own process.
+CARD := CUDA_VISIBLE_DEVICES=$${CUDA_VISIBLE_DEVICES:-0} PYTHONPATH=$(CURDIR)/server/src:$(CURDIR)/lib/base/src:$(CURDIR)/lib/sizing/src$${PYTHONPATH:+:$$PYTHONPATH} python3
 CARD_OUT = $(or $(OUT),.cache/gpu)
+PLUGINS = export PYTHONPATH=$$(python3 benchmarks/quantization/beside.py $(abspath $(CARD_OUT)/work))$${PYTHONPATH:+:$$PYTHONPATH};
 # ISA=avx2 with a test target: as on a processor that has AVX2 and no AVX-512. The testbed takes the serving image with
 # this limit, and the draft decoder and numpy of the other tests get it from these variables.
 ifdef ISA
@@ -302,9 +304,9 @@ $(CARD_OUT)/workloads.json.gz: | $(CARD_OUT)/work
 bench-first-requests: ## the first 20 requests of a server beside later ones, with lookahead and without
 	@$(CARD) benchmarks/lookahead/first_requests.py --work $(CARD_OUT)/work --out $(CARD_OUT)/first_requests.json $(MORE)
 bench-host-drafts: ## a draft model on the host's cores, by acceptance
-	@export PYTHONPATH=$$(python3 benchmarks/quantization/beside.py $(abspath $(CARD_OUT)/work)):$(CURDIR)/benchmarks/lookahead$${PYTHONPATH:+:$$PYTHONPATH} HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0; $(CARD) benchmarks/lookahead/host_drafts_on_device.py $(CARD_OUT)/host_drafts.jsonl $(MORE)
+	@$(PLUGINS) export PYTHONPATH=$(CURDIR)/benchmarks/lookahead:$$PYTHONPATH HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_USE_FLASHINFER_SAMPLER=0; $(CARD) benchmarks/lookahead/host_drafts_on_device.py $(CARD_OUT)/host_drafts.jsonl $(MORE)
 identity-rules: ## outputs under rules of sampling, with each drafter and without
-	@$(CARD) tests/engine/identity/rules.py models/demo --json $(CARD_OUT)/rules.json $(MORE)
+	@$(PLUGINS) $(CARD) tests/engine/identity/rules.py models/demo --json $(CARD_OUT)/rules.json $(MORE)
 bench-speculation: ## tokens a second of every method that drafts
 	@benchmarks/speculation_methods/on_card.sh $(CARD_OUT)/speculation $(MORE)
 bench-engines: ## ms a token and a prompt of whole engines, stock vLLM beside our methods

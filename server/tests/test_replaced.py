@@ -15,7 +15,7 @@ import pytest
 from windlass.replaced import REPLACED
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("base/src", "server/src", "server/lookahead/src", "deepspeed_server/src")
+SOURCES = ("lib/base/src", "server/src", "server/lookahead/src", "server/deepspeed/src")
 PAGE = ROOT / "docs" / "reference" / "replaced-functions.md"
 HEAD = """\
 # Replaced functions

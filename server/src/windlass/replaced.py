@@ -28,7 +28,7 @@ REPLACED = (
     Replacement(
         "starlette.responses.StreamingResponse.__call__", "windlass.api.shortcut",
         "chunks of a stream skip middleware that reads headers alone "
-        "([ADR 106](../adr/0106-pieces-go-past-the-middleware.md))",
+        "([ADR 106](../adr/README.md#decisions-that-left))",
         "middleware of vLLM that costs a chunk nothing",
     ),
     Replacement(
@@ -61,7 +61,7 @@ REPLACED = (
     Replacement(
         "vllm.sampling_params.SamplingParams._validate_spec_decode", "windlass.sampling.plugin",
         "`min_p` and `logit_bias` are accepted beside speculation "
-        "([ADR 87](../adr/0087-rules-of-sampling-at-drafted-places.md))", RULES,
+        "([ADR 87](../adr/README.md#decisions-that-left))", RULES,
     ),
     Replacement(
         "vllm.v1.sample.logits_processor.build_logitsprocs", "windlass.sampling.plugin",
