@@ -44,7 +44,12 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is a limit at all."""
-        return (self.requests, self.tokens, self.concurrency) != (None, None, None)
+        return self.row != (None, None, None)
+
+    @property
+    def row(self) -> tuple[int | None, int | None, int | None]:
+        """The limits as other processes get them."""
+        return self.requests, self.tokens, self.concurrency
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from windlass.api.key_document import Limits
 from windlass.limits.ledger import Ledger, Used
@@ -27,6 +29,11 @@ class Verdict:
     """Until all of requests and of tokens is free again."""
     second: int = 0
     """The second that the request counts in."""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Verdict:
+        """The verdict that another process sent (`asdict`)."""
+        return cls(**{**row, "used": Used(**row["used"]), "reset_s": tuple(row["reset_s"])})
 
     @property
     def may_begin(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from windlass.api.key_document import Limits
 from windlass.limits.decide import Verdict, judge
-from windlass.limits.ledger import AHEAD_S, WINDOW_S, Ledger, Row, Used
+from windlass.limits.ledger import AHEAD_S, WINDOW_S, Ledger, Row
 
 Message: TypeAlias = Mapping[str, Any]
 ASK, ANSWER, NOT_ME, STATE = "ask", "answer", "not-me", "state"
@@ -92,7 +92,7 @@ class Member:
         """The question to the keeper."""
         self._asked[wish.key] += 1
         running = self._running[wish.key] + self._asked[wish.key]
-        limits = list(_of(wish.limits))
+        limits = list(wish.limits.row)
         return {"is": ASK, "n": number, "key": wish.key, "limits": limits, "tokens": wish.tokens, "running": running}
 
     def unasked(self, key: str) -> None:
@@ -105,8 +105,7 @@ class Member:
         self.ledger.merge([tuple(row) for row in message["rows"]], now)
         self._asked[key] -= 1
         self._changed_running.add(key)
-        one = dict(message["verdict"])
-        verdict = Verdict(**{**one, "used": Used(**one["used"]), "reset_s": tuple(one["reset_s"])})
+        verdict = Verdict.of(message["verdict"])
         if verdict.may_begin:
             self._begin(key)
         return verdict
@@ -176,8 +175,4 @@ def _part(limits: Limits, here: int, known: int) -> Limits:
     """What so many of the replicas may grant: those that cannot be reached may grant the rest."""
     if here >= known:
         return limits
-    return Limits(*(limit and max(1, limit * here // known) for limit in _of(limits)))
-
-
-def _of(limits: Limits) -> tuple[int | None, int | None, int | None]:
-    return limits.requests, limits.tokens, limits.concurrency
+    return Limits(*(limit and max(1, limit * here // known) for limit in limits.row))

@@ -15,10 +15,8 @@ from itertools import count
 from typing import Any
 
 from windlass.api.gate import Place, Receive
-from windlass.api.key_document import Limits
 from windlass.api.refusal import Refusal
 from windlass.limits.decide import Verdict
-from windlass.limits.ledger import Used
 from windlass.limits.member import PendingRequest
 from windlass.processes import numbers, wire
 from windlass.processes.numbers import Numbers
@@ -199,29 +197,21 @@ class SharedLimits:
 
     async def enter(self, wish: PendingRequest) -> Verdict:
         """Whether a request may begin; who may must `end` it."""
-        asked = asyncio.ensure_future(self._link.question(wire.BEGIN, wish.key, _of(wish.limits), wish.tokens))
+        question = asyncio.ensure_future(self._link.question(wire.BEGIN, wish.key, wish.limits.row, wish.tokens))
         try:
-            return _verdict(await asyncio.shield(asked))
+            return Verdict.of(await asyncio.shield(question))
         except asyncio.CancelledError:
-            asked.add_done_callback(lambda said: self._end_unused(wish, said))
+            question.add_done_callback(lambda answer: self._end_unused(wish, answer))
             raise
 
     def end(self, wish: PendingRequest, second: int, tokens: int) -> None:
         """A request that began has ended, and used so many tokens."""
-        self._link.send(wire.END, wish.key, _of(wish.limits), wish.tokens, second, tokens)
+        self._link.send(wire.END, wish.key, wish.limits.row, wish.tokens, second, tokens)
 
-    def _end_unused(self, wish: PendingRequest, said: asyncio.Future[Any]) -> None:
+    def _end_unused(self, wish: PendingRequest, answer: asyncio.Future[Any]) -> None:
         """Of a request that was given up before the owner decided."""
-        if not said.cancelled() and (verdict := _verdict(said.result())).may_begin:
+        if not answer.cancelled() and (verdict := Verdict.of(answer.result())).may_begin:
             self.end(wish, verdict.second, 0)
-
-
-def _verdict(said: dict[str, Any]) -> Verdict:
-    return Verdict(**{**said, "used": Used(**said["used"]), "reset_s": tuple(said["reset_s"])})
-
-
-def _of(limits: Limits) -> tuple[int | None, int | None, int | None]:
-    return limits.requests, limits.tokens, limits.concurrency
 
 
 def _nothing() -> None:
