@@ -64,6 +64,8 @@ def test_the_plan_follows_the_keys(console):
     expect(plan.locator(".cards-line")).to_have_text("1 × L20")
     expect(plan.locator(".memory")).to_contain_text("Weights 14.2 GiB")
     expect(plan.get_by_text("Fits", exact=True).first).to_be_visible()
+    plan.get_by_text("Settings in force").click()
+    expect(plan.get_by_role("row", name="max-model-len")).to_contain_text("plan")
     console.field("spec.resources.gpuType").fill("H20")
     expect(plan.locator(".cards-line")).to_have_text("1 × H20")
     expect(plan.get_by_text("Could be better")).to_have_count(0)

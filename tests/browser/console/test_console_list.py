@@ -49,6 +49,16 @@ def test_states_and_order(console):
     expect(page.get_by_role("columnheader", name="Status")).to_have_attribute("aria-sort", "descending")
 
 
+def test_a_reason_without_a_text_is_spelled(console):
+    """Its own words, with abbreviations as a person writes them; a text of the table, and any other word, stands."""
+    source = console.page.locator("script[type=module]").get_attribute("src").replace("main.js", "parts/reason.js")
+    spelled = console.page.evaluate(
+        "([source, words]) => import(new URL(source, document.baseURI)).then((reason) => words.map(reason.reasonText))",
+        [source, ["GpuTooOld", "NodeLost", "LicenseMissing", "OOMKilled", ""]],
+    )
+    assert spelled == ["GPU too old", "Node lost", "No license", "OOMKilled", ""]
+
+
 def test_a_namespace_is_chosen_and_kept(console):
     """Only its services are listed, after a reload too."""
     page = console.page

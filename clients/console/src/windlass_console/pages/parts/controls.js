@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { store, useStore } from "../model/store.js";
-import { t, tOr } from "../text/index.js";
+import { t } from "../text/index.js";
 import { notify, sentenceOf } from "./feedback.js";
 import { Icon } from "./icons.js";
 
@@ -14,10 +14,10 @@ setInterval(() => clock.set(Date.now()), 10_000);
 /** Now in milliseconds, for ages; every ten seconds another. */
 export const useNow = () => useStore(clock);
 
-/** @param {{ state: State, word: string }} props */
-export const Status = ({ state, word }) =>
+/** @param {{ state: State, text: string }} props */
+export const Status = ({ state, text }) =>
   html`<span class=${`status ${state}`}><i aria-hidden="true"></i>
-    ${word ? tOr(`reason.${word}`, word) : t("state.unseen")}</span>`;
+    ${text || t("state.unseen")}</span>`;
 
 /** @param {{ error: unknown, onRetry?: () => void }} props */
 export const Trouble = ({ error, onRetry }) =>

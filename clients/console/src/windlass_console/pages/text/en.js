@@ -52,6 +52,8 @@ export default {
   "state.loading": "Loading…",
   "state.reconnecting": "Reconnecting…",
   "state.unseen": "Not seen yet",
+  "state.deleting": "Being deleted",
+  "state.not_ready": "Not ready",
 
   "services.new": "New service",
   "services.filter": "Filter by name, model, status, GPU",
@@ -324,6 +326,8 @@ export default {
   "licenses.at_most": "at most {n} at a time",
   "licenses.no_limit": "no limit at a time",
   "licenses.ends": "Ends",
+  "licenses.ending": "Ends soon",
+  "licenses.in_force": "In force",
   "licenses.in": "in {span}",
   "licenses.ended": "ended",
   "licenses.customer": "Customer",

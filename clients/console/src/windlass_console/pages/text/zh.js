@@ -52,6 +52,8 @@ export default {
   "state.loading": "加载中…",
   "state.reconnecting": "重新连接中…",
   "state.unseen": "等待处理",
+  "state.deleting": "删除中",
+  "state.not_ready": "未就绪",
 
   "services.new": "新建服务",
   "services.filter": "按名称、模型、状态、GPU 筛选",
@@ -324,6 +326,8 @@ export default {
   "licenses.at_most": "同时最多 {n} 张",
   "licenses.no_limit": "同时使用数不限",
   "licenses.ends": "到期",
+  "licenses.ending": "即将到期",
+  "licenses.in_force": "有效",
   "licenses.in": "{span} 后",
   "licenses.ended": "已到期",
   "licenses.customer": "客户",

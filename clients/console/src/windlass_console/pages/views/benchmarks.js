@@ -11,7 +11,7 @@ import { complain, notify, sentenceOf } from "../parts/feedback.js";
 import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../parts/controls.js";
 import { Dialog } from "../parts/dialog.js";
 import { Icon } from "../parts/icons.js";
-import { moment, t } from "../text/index.js";
+import { moment, t, tOr } from "../text/index.js";
 
 /** @import { Bench, Row, Rows, State } from "../../../../types/api" */
 
@@ -49,7 +49,7 @@ function Run({ bench, may, onDone }) {
   const drop = () => api.removeBenchmark(bench.namespace, bench.name).then(onDone, complain);
   return html`<section class="panel stack">
     <div class="top"><h2>${bench.service}</h2>
-      <${Status} state=${STATES[bench.state]} word=${`bench.${bench.state}`} /><small class="faint"
+      <${Status} state=${STATES[bench.state]} text=${tOr(`bench.state.${bench.state}`, bench.state)} /><small class="faint"
       title=${moment(bench.started)}>${t("bench.ago", { age: age(bench.started, now) })}</small>
       <span class="row end"><button type="button" class="plain" aria-expanded=${open ? "true" : "false"}
         onClick=${() => setOpen(!open)}>${t("bench.results")}</button>

@@ -48,7 +48,7 @@ function Body({ capacity }) {
 /** @param {{ node: Node }} props */
 const NodePanel = ({ node }) => html`<section class="panel node stack">
   <h3>${node.name} ${node.why || !node.ready || !node.schedulable
-    ? html`<${Status} state="bad" word=${node.why || "NotReady"} />`
+    ? html`<${Status} state="bad" text=${node.why || t("state.not_ready")} />`
     : null}
     <small class="faint">${t("capacity.node", { cpu: node.cpu, memory: Math.round(node.memoryGiB ?? 0) })}</small></h3>
   ${node.cards.map((cards) => html`<${CardsOf} key=${cards.resource + cards.product} cards=${cards} />`)}
@@ -80,7 +80,7 @@ const Fits = ({ fits }) => html`<section class="panel"><h2>${t("capacity.fits")}
     ${t("services.status")}</th><th>${t("services.cards")}</th><th>${t("service.message")}</th></tr></thead>
   <tbody>${fits.map((one, index) => html`<tr key=${index}><td>${one.model} <span class="faint">${one.params}</span>
     </td><td>${one.dtype}</td><td class="number">${thousands(one.context)}</td><td>
-    <${Status} state=${one.fits ? "good" : "bad"} word=${one.fits ? "Fits" : "DoesNotFit"} /></td><td>
+    <${Status} state=${one.fits ? "good" : "bad"} text=${t(one.fits ? "plan.fits" : "plan.fits_not")} /></td><td>
     ${one.gpus ? `${one.gpus} × ${one.gpuType}` : "–"}</td><td class="faint wrap"><${Reasons} fit=${one} /></td></tr>`)}
   </tbody>
 </table></${Wide}></section>`;

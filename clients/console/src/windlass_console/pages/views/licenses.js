@@ -46,9 +46,9 @@ export function LicensesPage() {
  * @param {number} now
  * @returns {[State, string]} */
 function standing(license, now) {
-  if (!license) return ["bad", "LicenseMissing"];
-  if (license.expired) return ["bad", "LicenseExpired"];
-  return (Date.parse(license.expires) - now) / 1000 < SOON_S ? ["wait", "LicenseEnding"] : ["good", "InForce"];
+  if (!license) return ["bad", t("reason.LicenseMissing")];
+  if (license.expired) return ["bad", t("reason.LicenseExpired")];
+  return (Date.parse(license.expires) - now) / 1000 < SOON_S ? ["wait", t("licenses.ending")] : ["good", t("licenses.in_force")];
 }
 
 /** @param {{ server: LicenseServer, inCluster: number | null, may: boolean | undefined, onDone: () => void }} props */
@@ -56,11 +56,11 @@ function Server({ server, inCluster, may, onDone }) {
   const now = useNow();
   const [open, setOpen] = useState(false);
   const { license, leases } = server;
-  const [state, word] = standing(license, now);
+  const [state, text] = standing(license, now);
   const left = license ? (Date.parse(license.expires) - now) / 1000 : 0;
   return html`<section class="panel stack">
     <div class="top"><h2>${server.namespace}/${server.name}</h2>
-      ${!server.problem && html`<${Status} state=${state} word=${word} />`}
+      ${!server.problem && html`<${Status} state=${state} text=${text} />`}
       ${may && server.upload && html`<button type="button" class="plain end" onClick=${() => setOpen(true)}><${Icon} name="upload" />
         ${t("licenses.upload")}</button>`}</div>
     ${server.warning && html`<p class="problem">${server.warning}</p>`}

@@ -9,7 +9,8 @@ import { cardsOf } from "../model/services.js";
 import { age } from "../model/figures.js";
 import { announce } from "../parts/feedback.js";
 import { Empty, Loading, Status, Tabs, Trouble, useNow } from "../parts/controls.js";
-import { t, tOr } from "../text/index.js";
+import { reasonText } from "../parts/reason.js";
+import { t } from "../text/index.js";
 import { Actions } from "./service/actions.js";
 import { isHeldUp, Overview } from "./service/overview.js";
 import { Graphs } from "./service/graphs.js";
@@ -37,7 +38,7 @@ function useDetail(namespace, name) {
       last: ["DELETED"],
       on: {
         CHANGED: (/** @type {Detail} */ detail) => {
-          if (status && status !== detail.row.status) announce(`${name}: ${tOr(`reason.${detail.row.status}`, detail.row.status)}`);
+          if (status && status !== detail.row.status) announce(`${name}: ${reasonText(detail.row.status)}`);
           status = detail.row.status;
           setState({ detail, gone: false, problem: "" });
         },
@@ -89,13 +90,13 @@ export function ServicePage({ namespace, name, tab }) {
   return html`<section class=${FILLING.has(tab) ? "page service full" : "page service"}>
     <p class="crumbs"><a href=${to("services")}>${t("nav.services")}</a> / ${namespace}</p>
     <header class="top">
-      <h1>${name} <${Status} state=${row.state} word=${row.deleting ? "Deleting" : row.status} /></h1>
+      <h1>${name} <${Status} state=${row.state} text=${row.deleting ? t("state.deleting") : reasonText(row.status)} /></h1>
       <${Actions} detail=${detail} can=${can} />
     </header>
     <p class="sub"><span class="wrap">${row.model}</span>${row.ready && html`<span>${t("service.replicas", { ready: row.ready })}
       </span>`}${row.gpus === null ? null : html`<span>${cardsOf(row)}
       </span>`}<span>${t("service.age", { age: age(row.created, now) })}</span>
-      ${isHeldUp(detail) && html`<${Status} state="bad" word=${detail.service.status?.failure?.reason} />`}</p>
+      ${isHeldUp(detail) && html`<${Status} state="bad" text=${reasonText(detail.service.status?.failure?.reason ?? "")} />`}</p>
     ${problem && html`<${Trouble} error=${new Error(problem)} />`}
     <${Tabs} tabs=${tabsFor(can)} chosen=${tab in PAGES ? tab : "overview"} hrefOf=${hrefOf} label=${t("a11y.tabs")} />
     <${Page} detail=${detail} can=${can} namespace=${namespace} name=${name} />

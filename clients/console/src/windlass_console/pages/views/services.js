@@ -10,7 +10,8 @@ import { announce } from "../parts/feedback.js";
 import { Empty, Loading, Status, Trouble, useNow } from "../parts/controls.js";
 import { Icon } from "../parts/icons.js";
 import { VirtualTable } from "../parts/virtual.js";
-import { language, t, tOr } from "../text/index.js";
+import { reasonText } from "../parts/reason.js";
+import { language, t } from "../text/index.js";
 import { typed } from "../parts/typed.js";
 
 /** @import { Row, State } from "../../../../types/api" */
@@ -22,7 +23,7 @@ const narrow = matchMedia("(max-width: 760px)");
 
 const announceChanges = (/** @type {Row[]} */ rows) => {
   if (!rows.length) return;
-  const some = rows.slice(0, 3).map((row) => `${row.name}: ${tOr(`reason.${row.status}`, row.status)}`);
+  const some = rows.slice(0, 3).map((row) => `${row.name}: ${reasonText(row.status)}`);
   announce(rows.length > 3 ? t("services.many_changed", { n: rows.length }) : some.join("; "));
 };
 
@@ -167,7 +168,7 @@ class Line extends Component {
         <small>${everywhere && html`<span class="ns">${row.namespace}</span>`}${row.model}</small>
       </div>
       <div role="cell" class="what">
-        <${Status} state=${row.state} word=${row.deleting ? "Deleting" : row.status} />
+        <${Status} state=${row.state} text=${row.deleting ? t("state.deleting") : reasonText(row.status)} />
         <small title=${row.message}>${row.message}</small>
       </div>
       <div role="cell" class="ready">${row.ready || "–"}</div>

@@ -4,6 +4,7 @@ import { html } from "../../vendor/preact.js";
 import { api } from "../../model/api.js";
 import { age } from "../../model/figures.js";
 import { Empty, Loading, Status, Trouble, useAnswer, useNow, Wide } from "../../parts/controls.js";
+import { reasonText } from "../../parts/reason.js";
 import { moment, t } from "../../text/index.js";
 
 const EVENTS_MS = 5000;
@@ -21,7 +22,7 @@ export function Events({ namespace, name }) {
     <tbody>${[...value.items].reverse().map(
       (one, index) => html`<tr key=${index}><td class="faint" title=${moment(one.lastTime)}>${age(one.lastTime, now)}
         </td>
-        <td><${Status} state=${one.type === "Warning" ? "bad" : "off"} word=${one.reason} /></td>
+        <td><${Status} state=${one.type === "Warning" ? "bad" : "off"} text=${reasonText(one.reason)} /></td>
         <td class="mono wrap">${one.object}</td><td class="wrap">${one.message}${one.count > 1 ? html` <span
           class="faint">× ${one.count}</span>` : null}</td></tr>`,
     )}</tbody></table></${Wide}></section>`;

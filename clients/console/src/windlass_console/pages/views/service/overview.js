@@ -5,6 +5,7 @@ import { api } from "../../model/api.js";
 import { age, figure, span, thousands } from "../../model/figures.js";
 import { Status, Trouble, useAnswer, useNow, Wide } from "../../parts/controls.js";
 import { PlanView } from "../../parts/plan.js";
+import { reasonText } from "../../parts/reason.js";
 import { moment, t, tOr } from "../../text/index.js";
 
 /** @import { Condition, Detail, Phase, Pod, Rights, State } from "../../../../../types/api" */
@@ -59,7 +60,7 @@ function Now({ detail }) {
 /** @param {NonNullable<NonNullable<Detail["service"]["status"]>["failure"]>} failure */
 const failureLine = (failure) =>
   [
-    failure.reason && tOr(`reason.${failure.reason}`, failure.reason),
+    failure.reason && reasonText(failure.reason),
     failure.container && t("service.container", { name: failure.container }),
     failure.exitCode !== undefined && t("service.exit", { code: failure.exitCode }),
     (failure.count ?? 0) > 1 && t("service.times", { n: failure.count ?? 0 }),
@@ -111,7 +112,7 @@ function Conditions({ rows }) {
       ${t("service.since")}</th><th>${t("service.message")}</th></tr></thead>
     <tbody>${rows.map(
       (one) => html`<tr key=${one.type}><td>${one.type}</td><td>
-        <${Status} state=${stateOfCondition(one)} word=${one.reason} /></td><td class="faint"
+        <${Status} state=${stateOfCondition(one)} text=${reasonText(one.reason)} /></td><td class="faint"
         title=${moment(one.lastTransitionTime)}>${age(one.lastTransitionTime, now)}</td><td>${one.message}</td></tr>`,
     )}</tbody></table></${Wide}></section>`;
 }
@@ -121,7 +122,11 @@ function Conditions({ rows }) {
 const podState = (pod) => (pod.ready ? "good" : pod.restarts || pod.phase === "Failed" ? "bad" : "wait");
 
 /** @param {Pod} pod */
-const podWord = (pod) => (pod.deleting ? "Deleting" : pod.state === "Running" && !pod.ready ? "NotReady" : pod.state);
+const podText = (pod) => {
+  if (pod.deleting) return t("state.deleting");
+  if (pod.state === "Running") return t(pod.ready ? "reason.Running" : "state.not_ready");
+  return pod.state; // a word of Kubernetes
+};
 
 /** @param {{ namespace: string, name: string }} props */
 function Pods({ namespace, name }) {
@@ -135,7 +140,7 @@ function Pods({ namespace, name }) {
       class="number">${t("services.age")}</th></tr></thead>
       <tbody>${value.items.map(
         (pod) => html`<tr key=${pod.name}><td class="mono wrap">${pod.name}</td><td>
-          <${Status} state=${podState(pod)} word=${podWord(pod)} /></td>
+          <${Status} state=${podState(pod)} text=${podText(pod)} /></td>
           <td>${pod.node || "–"}</td><td class="number">${pod.restarts}</td>
           <td class="number">${age(pod.created, now)}</td></tr>`,
       )}</tbody></table></${Wide}>` : html`<p class="hint">${t("service.no_pods")}</p>`}

@@ -1,0 +1,28 @@
+"""Operator → console: a text of the pages stands for a reason of the operator's table, and every reason has a text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from windlass_operator.status import reasons
+
+PAGES = Path(__file__).resolve().parents[2] / "console/src/windlass_console/pages"
+KEY = re.compile(r'^  "reason\.([^"]+)":', re.M)
+SPELLED = re.compile(r"([A-Z][a-z]+)+")  # as `reasonText` of parts/reason.js takes a reason apart
+
+
+def _keys(language: str) -> set[str]:
+    return set(KEY.findall((PAGES / f"text/{language}_status.js").read_text()))
+
+
+def test_each_text_is_of_a_reason():
+    """In both languages; a word that is no reason has a key of its own."""
+    assert _keys("en") == _keys("zh")
+    assert _keys("en") <= set(reasons.TABLE)
+
+
+def test_a_reason_without_a_row_is_spelled():
+    """The page makes its words from the reason itself; the condition's sentence stands beside it."""
+    assert [word for word in reasons.TABLE if word not in _keys("en") and not SPELLED.fullmatch(word)] == []
+    assert str(SPELLED.pattern) in (PAGES / "parts/reason.js").read_text()
