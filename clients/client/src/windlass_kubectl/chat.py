@@ -45,7 +45,7 @@ async def run(session: Session) -> int:
 
 async def _forward(session: Session, service: LLMService, stack: AsyncExitStack) -> Forward:
     """To the service; where nothing is behind it, the operator's reason is the error."""
-    if not service.status.replicas and (reason := not_ready(service)):
+    if service.status.replicas == 0 and (reason := not_ready(service)):
         raise UnreachableError(reason)  # kubectl would wait for a pod that does not come
     try:
         return await stack.enter_async_context(port_forward(session.options.name, session.kubectl_flags()))

@@ -262,7 +262,7 @@ ROWS = (
         "InsufficientMemory", "no node has enough free memory", "lower spec.resources.memory, free memory or add a node"
     ),
     Reason("TooManyPods", "the nodes hold as many pods as they may", "remove pods or add a node"),
-    Reason("UntoleratedTaint", "the nodes have taints that the pod does not bear", "add spec.scheduling.tolerations"),
+    Reason("UntoleratedTaint", "the nodes are tainted", "add spec.scheduling.tolerations; see kubectl describe nodes"),
     Reason(
         "NoMatchingNode",
         "no node has the labels that the pod asks for",

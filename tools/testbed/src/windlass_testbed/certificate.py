@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 ADDRESS = "127.0.0.1"
 
 
-def certify(folder: Path) -> None:
-    """Write tls.crt for 127.0.0.1, which SSL_CERT_FILE may name, and tls.key: the names of a Secret."""
+def certify(folder: Path, *names: str) -> None:
+    """Write tls.crt for 127.0.0.1 and the names, which SSL_CERT_FILE may name, and tls.key: the names of a Secret."""
     key = rsa.generate_private_key(65537, 2048)  # every cipher that a test offers has a key of this kind
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, ADDRESS)])
     now = datetime.now(UTC)
@@ -24,7 +24,10 @@ def certify(folder: Path) -> None:
         .serial_number(1)
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(ADDRESS))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address(ADDRESS)), *map(x509.DNSName, names)]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
