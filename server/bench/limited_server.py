@@ -14,8 +14,8 @@ import sys
 import time
 
 import uvicorn
-from windlass.api.asgi import Receive, Scope, Send
 from windlass.api.guard import Guard
+from windlass.front.asgi import Receive, Scope, Send
 
 
 async def engine(scope: Scope, receive: Receive, send: Send) -> None:

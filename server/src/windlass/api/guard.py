@@ -18,8 +18,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from windlass.api import body, connections, fetching, names, pages, paths, remedies, routes, shortcut
-from windlass.api.asgi import (
+from windlass.api import body, fetching, names, pages, remedies, routes, shortcut
+from windlass.api.body import EMPTY, Body
+from windlass.api.remedies import Asked
+from windlass.api.routes import Access, Route, Rows
+from windlass.api.stopping import on_stop
+from windlass.api.tracing import Traces
+from windlass.front import connections, paths
+from windlass.front.asgi import (
     REQUEST_ID,
     Answer,
     Application,
@@ -35,31 +41,25 @@ from windlass.api.asgi import (
     request_id,
     with_body,
 )
-from windlass.api.body import EMPTY, Body
-from windlass.api.budget import Budget, Shares
-from windlass.api.gate import Gate, in_turn
-from windlass.api.intake import SMALL_BYTES, Gone, Hold, Intake, announced_bytes
-from windlass.api.key_document import Key
-from windlass.api.keys import NOBODY, KeyFile, KeyRing
-from windlass.api.outbox import UNREAD_BYTES_MAX, Outbox, Reader, Stock
-from windlass.api.refusal import Refusal
-from windlass.api.remedies import Asked
-from windlass.api.routes import Access, Route, Rows
-from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
-from windlass.api.starting import KEY_VARIABLE, OVER_PATH, PROBES, Start
-from windlass.api.stopping import on_stop
-from windlass.api.tracing import Traces
-from windlass.limits.limiter import Limiter
-from windlass.limits.settings import replicas
-from windlass.processes import numbers
-from windlass.processes.member import Link, SharedGate, SharedLimits
-from windlass.processes.numbers import Numbers
-from windlass.processes.wire import STALLED, STARTED, STEPS
-from windlass.progress import rule, watch
-from windlass.progress.rule import Progress
-from windlass.progress.watch import Watch
-from windlass.usage import journal
-from windlass.usage.account import Account, Accounts
+from windlass.front.budget import Budget, Shares
+from windlass.front.gate import Gate, in_turn
+from windlass.front.intake import SMALL_BYTES, Gone, Hold, Intake, announced_bytes
+from windlass.front.key_document import Key
+from windlass.front.keys import NOBODY, KeyFile, KeyRing
+from windlass.front.limits.limiter import Limiter
+from windlass.front.limits.settings import replicas
+from windlass.front.outbox import UNREAD_BYTES_MAX, Outbox, Reader, Stock
+from windlass.front.processes import numbers
+from windlass.front.processes.member import Link, SharedGate, SharedLimits
+from windlass.front.processes.numbers import Numbers
+from windlass.front.processes.wire import STALLED, STARTED, STEPS
+from windlass.front.progress import rule, watch
+from windlass.front.progress.watch import Watch
+from windlass.front.refusal import Refusal
+from windlass.front.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.front.starting import KEY_VARIABLE, OVER_PATH, PROBES, Start
+from windlass.front.usage import journal
+from windlass.front.usage.account import Account, Accounts
 
 log = logging.getLogger(__name__)
 NO_ROUTE = Route("", json=False, gated=False)
@@ -371,7 +371,7 @@ class Guard:
 _OWN_HEADERS = ("content-type", "content-length")
 
 
-def _progress(environment: Mapping[str, str]) -> Progress:
+def _progress(environment: Mapping[str, str]) -> rule.Progress:
     """The supervisor has read the variable before us."""
     rule.OF_THIS_PROCESS.floor_s = float(environment.get(rule.VARIABLE) or rule.DEFAULT_S)
     return rule.OF_THIS_PROCESS
