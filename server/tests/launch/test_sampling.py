@@ -67,3 +67,5 @@ def test_processors_of_the_user() -> None:
     assert missing(QWEN, (FLAG, "a:B")) == f"{FLAG} names others; add {PROCESSOR} to them"
     both = ("--logits_processors", "a:B", PROCESSOR)
     assert (arguments(QWEN, both), missing(QWEN, both)) == ((), "")
+    former = (FLAG, "windlass.sampling.no_repeat_ngram:NoRepeatNgram")
+    assert (arguments(QWEN, former), missing(QWEN, former)) == ((), "")

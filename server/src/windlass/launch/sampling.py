@@ -12,6 +12,7 @@ from itertools import pairwise
 from windlass_sizing.model import drafter
 
 from windlass.engine.sampling.ngrams import PROCESSOR
+from windlass.former_names import today
 from windlass.launch.model import ModelFiles
 
 FLAG = "--logits-processors"
@@ -33,7 +34,7 @@ def missing(model: ModelFiles, words: Sequence[str], plugins: str | None = None)
     if plugins is not None and SPECULATION & given.keys() and PLUGIN not in plugins.split(","):
         return f"{PLUGINS_VARIABLE} leaves {PLUGIN} out"
     if FLAG in given:
-        return "" if PROCESSOR in words else f"{FLAG} names others; add {PROCESSOR} to them"
+        return "" if PROCESSOR in map(today, words) else f"{FLAG} names others; add {PROCESSOR} to them"
     return "" if generates(model, words) else "the model does not generate"
 
 

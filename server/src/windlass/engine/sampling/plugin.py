@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.engine.sampling.ngrams import PROCESSOR
+from windlass.former_names import today
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +55,9 @@ def rules(
     """
     from windlass.engine.sampling.no_repeat_ngram import NoRepeatNgram
 
-    ours = [one for one in custom_logitsprocs if one in {PROCESSOR, NoRepeatNgram}]
+    ours = [
+        one for one in custom_logitsprocs if one is NoRepeatNgram or (isinstance(one, str) and today(one) == PROCESSOR)
+    ]
     if not config.speculative_config or is_pooling_model or len(ours) < len(custom_logitsprocs):
         return engines_own(config, device, is_pin_memory, is_pooling_model, custom_logitsprocs)
     from windlass.engine.sampling import draft_rules
