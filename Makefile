@@ -231,7 +231,7 @@ attack-console: sync ## the console before a real API server: 20,000 drawn paths
 	@command -v chromium >/dev/null || apt-get install -y -qq --no-install-recommends chromium >/dev/null
 	@WINDLASS_KUBE_BIN=$$($(BED) tool) WINDLASS_FUZZ_PATHS=$(call long,20000,500) $(BIN)/pytest -q -s --timeout 3600 -p no:randomly $(ATTACK_FILES) tests/attack/console
 usage-kills: sync ## kill -9 the server 100 times under load; usage records are what clients received: KILLS=100
-	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/usage/test_kill.py
+	@WINDLASS_KILLS=$(or $(KILLS),100) nice $(BIN)/pytest -q -s --timeout 3600 -p no:randomly server/tests/front/usage/test_kill.py
 attack-hostile: sync ## hubs, API servers and pods that lie: 2,000 listings of each hub, and a report of their making
 	@WINDLASS_FUZZ_EXAMPLES=$(call long,2000,100) nice $(BIN)/pytest -q --timeout 3600 -p no:randomly $(ATTACK_FILES) tests/attack/download tests/attack/plugin
 audit: sync ## look every locked Python package up in the advisory database; needs a network that reaches it

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from run import KEY, variables
-from windlass.api import connections
 from windlass.api.guard import Guard
+from windlass.front import connections
 
 MANY, FEW, ROUNDS = 500, 20, 60
 PIECE = (

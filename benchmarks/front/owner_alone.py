@@ -15,10 +15,10 @@ import multiprocessing
 import time
 from multiprocessing.connection import Connection
 
-from windlass.api.gate import Gate
-from windlass.api.settings import ApiSettings
-from windlass.processes.member import Link, SharedGate
-from windlass.processes.owner import Owner
+from windlass.front.gate import Gate
+from windlass.front.processes.member import Link, SharedGate
+from windlass.front.processes.owner import Owner
+from windlass.front.settings import ApiSettings
 
 
 async def own(pipe: Connection, settings: ApiSettings) -> None:

@@ -45,7 +45,7 @@ START_S = 300.0
 
 def variables(source: Path, folder: Path) -> dict[str, str]:
     """What `windlass run` gives the guard: a key with limits that are never reached, and records of usage."""
-    from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+    from windlass.front.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 
     limits = {"requestsPerMinute": 10**8, "tokensPerMinute": 10**11, "concurrency": 10**5}
     document = {"keys": [{"name": "bench", "key": KEY, **limits}, {"name": "other", "key": "another-key-of-it"}]}

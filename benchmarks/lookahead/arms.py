@@ -77,7 +77,7 @@ def lookahead(most: int, config_dir: str, *, adaptive: bool = True) -> tuple[dic
     words = {
         "speculative_config": speculation,
         "worker_cls": "bench_worker.BenchWorker",
-        "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
+        "scheduler_cls": "windlass.engine.lookahead.scheduler.LookaheadScheduler",
     }
     known = {"config_dir": config_dir, "counts_dir": f"{config_dir}/counts"}
     return words, {"WINDLASS_LOOKAHEAD": json.dumps(known), COSTS_CONTEXT: str(CONTEXT_TOKENS)}

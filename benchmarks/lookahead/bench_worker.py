@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from windlass.lookahead.vllm_gpu import DeviceWorker
+from windlass.engine.lookahead.vllm_gpu import DeviceWorker
 
 AFTER = "LOOKAHEAD_AFTER"
 """A file to wait for before kernels are timed: costs that were timed beside another engine's start mean nothing."""

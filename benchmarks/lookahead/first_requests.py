@@ -4,8 +4,8 @@
     python benchmarks/lookahead/first_requests.py --work FOLDER --out FILE
 
 Three servers of Qwen2-7B's shape with random weights start beside each other: without lookahead, with it, and with it
-but without its first steps (`windlass.lookahead.first_steps`), as it was before there were any. Ten clients ask each in
-turn, every second request greedy, the others sampled as most models' own settings have it: 20 requests are the first,
+but without its first steps (`windlass.engine.lookahead.first_steps`), as it was before there were any. Ten clients ask
+each in turn, every second request greedy, the others sampled as most models have it: 20 requests are the first,
 60 more are the later ones. Kernels that vLLM's monitor saw being compiled after the server was ready are named.
 
 Rounds 0 and 1 begin with empty caches, rounds 2 and 3 with the caches of those; every second round asks in the other
@@ -41,7 +41,7 @@ from serving import MODEL, Answer
 ARMS = ("none", "before", "lookahead")
 FIRST, LATER, CLIENTS = 20, 60, 10
 SWITCHES = ("SHARES", "TOP_P")
-"""The constants of `windlass.lookahead.first_steps` that count its steps; with both empty there are none."""
+"""The constants of `windlass.engine.lookahead.first_steps` that count its steps; with both empty there are none."""
 COLD_ROUNDS = 2
 """With empty caches: one in each order."""
 TOKENS_IN, TOKENS_OUT = 128, 64
@@ -61,7 +61,7 @@ def sources(arm: str, work: Path) -> Path:
     copy = work / "before"
     if not copy.exists():
         shutil.copytree(ROOT / "server/src", copy)
-        file = copy / "windlass/lookahead/first_steps.py"
+        file = copy / "windlass/engine/lookahead/first_steps.py"
         text = file.read_text()
         for name in SWITCHES:
             text, count = re.subn(rf"^{name} = .*$", f"{name} = ()", text, flags=re.M)

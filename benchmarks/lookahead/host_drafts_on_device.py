@@ -124,7 +124,7 @@ def engines(wanted: argparse.Namespace, options: dict[str, Any]) -> list[Arm]:
     words = {
         "speculative_config": speculation,
         "worker_cls": "host_drafts_worker.HostDraftsWorker",
-        "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
+        "scheduler_cls": "windlass.engine.lookahead.scheduler.LookaheadScheduler",
     }
     known = {"has_cache": False, "counts_dir": str(folder)}
     variables = {"WINDLASS_LOOKAHEAD": json.dumps(known), "VLLM_CACHE_ROOT": f"{TEMP}/vllm-host-drafts"}

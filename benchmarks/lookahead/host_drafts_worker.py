@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from host_draft import CONFIGS, random_weights
-from windlass.lookahead import settings
-from windlass.lookahead.host_model import settings_of
-from windlass.lookahead.verification import Verification
-from windlass.lookahead.vllm_gpu import DeviceWorker
+from windlass.engine.lookahead import settings
+from windlass.engine.lookahead.host_model import settings_of
+from windlass.engine.lookahead.verification import Verification
+from windlass.engine.lookahead.vllm_gpu import DeviceWorker
 from windlass_lookahead._core import HostDrafter, model_drafter, recorded_drafter
 from windlass_lookahead.draft_model import shape_of
 from windlass_lookahead.round_trip import RoundTrip

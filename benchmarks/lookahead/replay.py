@@ -16,7 +16,7 @@ from pathlib import Path
 
 from windlass.bench import report
 from windlass.bench.replay import Row
-from windlass.cli.table import plain
+from windlass.table import plain
 
 HERE = Path(__file__).parent
 WORKLOADS = (

@@ -47,7 +47,7 @@ class Arm:
         """The lines of `--apc-offload-enable-hit-cnt`; `vllm serve` starts this logger, an `LLM` does not."""
         lines: list[str] = []
         try:
-            from windlass.prefix_offload.logger import HitLogger
+            from windlass.engine.prefix_offload.logger import HitLogger
         except ImportError:
             return lines
         engine = self.llm.llm_engine

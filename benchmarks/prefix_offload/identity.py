@@ -35,8 +35,8 @@ LOOKAHEAD = {
     "speculative_config": {
         "method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4,
     },
-    "worker_cls": "windlass.lookahead.vllm_gpu.DeviceWorker",
-    "scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler",
+    "worker_cls": "windlass.engine.lookahead.vllm_gpu.DeviceWorker",
+    "scheduler_cls": "windlass.engine.lookahead.scheduler.LookaheadScheduler",
 }  # fmt: skip
 LORA = {"enable_lora": True, "max_lora_rank": wide.RANK, "max_loras": 1}
 WORDS: dict[str, dict[str, Any]] = {

@@ -65,13 +65,14 @@ def connector(host_bytes: int, **extra: Any) -> dict[str, Any]:  # noqa: ANN401 
 def windlass(host_bytes: int, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
     """What `windlass run --enable-prefix-cache-offload` gives the engine."""
     ours = {
-        "spec_name": "PrefixOffloadSpec", "spec_module_path": "windlass.prefix_offload.spec", "eviction_policy": "arc",
+        "spec_name": "PrefixOffloadSpec", "spec_module_path": "windlass.engine.prefix_offload.spec",
+        "eviction_policy": "arc",
         "store_threshold": 1, "offload_prompt_only": True, "windlass_in_step": True,
         "cpu_bytes_to_use": host_bytes, **extra,
     }  # fmt: skip
     return {
         "kv_connector": "PrefixOffloadConnector",
-        "kv_connector_module_path": "windlass.prefix_offload.connector",
+        "kv_connector_module_path": "windlass.engine.prefix_offload.connector",
         "kv_role": "kv_both",
         "kv_connector_extra_config": ours,
     }

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from windlass.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling
+from windlass.engine.quantization.kernels.tiling import FP8, Few, Kind, PackedStream, Stream, Tiling
 
 
 def few(kind: Kind, *, ahead: bool) -> Iterator[Few]:

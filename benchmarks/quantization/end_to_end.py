@@ -59,8 +59,8 @@ def engine(method: str, wanted: argparse.Namespace) -> Any:  # noqa: ANN401  the
     if method == "int4":
         os.environ["VLLM_DISABLED_KERNELS"] = "MacheteLinearKernel"  # else it takes the place of Marlin on Hopper
     from vllm import LLM
+    from windlass.engine.quantization.plugin import register
     from windlass.launch.quantize import METHOD, engine_value
-    from windlass.quantization.plugin import register
 
     register()
     plan = SMALL if wanted.small else Plan()

@@ -27,13 +27,13 @@ from candidates import few, packed_streams, sensible, splits, streams
 from tables import SHAPES, table, tilings
 from timing import copies, error, graph_us, issue_us
 from weights import quantized
-from windlass import nvrtc
-from windlass.quantization.fp8.product import by_cutlass, on_gpu
-from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import choose_fp8, choose_stream
-from windlass.quantization.kernels.tiling import FP8, FP8_BF16, Kind, PackedStream, Stream, Tiling
-from windlass.quantization.kernels.tokens import Tokens
-from windlass.quantization.product import product
+from windlass.engine import nvrtc
+from windlass.engine.quantization.fp8.product import by_cutlass, on_gpu
+from windlass.engine.quantization.kernels import gemm
+from windlass.engine.quantization.kernels.choice import choose_fp8, choose_stream
+from windlass.engine.quantization.kernels.tiling import FP8, FP8_BF16, Kind, PackedStream, Stream, Tiling
+from windlass.engine.quantization.kernels.tokens import Tokens
+from windlass.engine.quantization.product import product
 
 FEW = [1, 2, 4, 8, 10, 16, 24, 32, 48, 64, 96, 128]
 MANY = [192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from windlass.quantization import int8, layout, nf4
-from windlass.quantization.codebook import BLOCK
-from windlass.quantization.gptq.packing import unpacked
-from windlass.quantization.smoothquant.search import through_int8
+from windlass.engine.quantization import int8, layout, nf4
+from windlass.engine.quantization.codebook import BLOCK
+from windlass.engine.quantization.gptq.packing import unpacked
+from windlass.engine.quantization.smoothquant.search import through_int8
 
 Module = torch.nn.Module
 FP8 = torch.float8_e4m3fn

@@ -24,7 +24,7 @@ import torch
 from methods_exact import METHODS, smoothquant, with_weights
 from tables import markdown
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from windlass.quantization.codebook import NF4
+from windlass.engine.quantization.codebook import NF4
 
 Module = torch.nn.Module
 HEADINGS = ("method", "bytes of linear layers", "perplexity", "mean KL, nats", "largest KL", "top-1 agreement, %")

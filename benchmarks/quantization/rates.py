@@ -1,7 +1,7 @@
 """Fits what tilings take to sweeps of an H200, and names the tilings that together lose least: no GPU is needed.
 
     PYTHONPATH=server/src python benchmarks/quantization/rates.py SWEEP.json [SWEEP.json …] [--most 3]
-        [--keep OUT.json.gz] [--write server/src/windlass/quantization/kernels/tilings/h200.json]
+        [--keep OUT.json.gz] [--write server/src/windlass/engine/quantization/kernels/tilings/h200.json]
 
 A sweep is what `kernels.py --weights 4 --sweep` (or 8) writes. For each range of rows of x that the card's file has,
 the rates of each tiling are fitted by least squares of relative errors, none below zero. The smallest set of tilings
@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 from tables import SHAPES
-from windlass.quantization.kernels.choice import APART_BYTES, PER_TILE_MOST, packed_us
-from windlass.quantization.kernels.tiling import PackedStream
-from windlass.quantization.kernels.tuned import DEFAULT, Rate, tuned_for
+from windlass.engine.quantization.kernels.choice import APART_BYTES, PER_TILE_MOST, packed_us
+from windlass.engine.quantization.kernels.tiling import PackedStream
+from windlass.engine.quantization.kernels.tuned import DEFAULT, Rate, tuned_for
 
 PROCESSORS = 132
 PACKED_STREAMS = tuned_for(DEFAULT).packed_streams

@@ -1,8 +1,8 @@
 """Quantized weights as the kernels read them, and the float64 matrix that they stand for."""
 
 import torch
-from windlass.quantization import int8, nf4, packing
-from windlass.quantization.kernels.tiling import Kind
+from windlass.engine.quantization import int8, nf4, packing
+from windlass.engine.quantization.kernels.tiling import Kind
 
 LARGEST, LEAST = 448.0, 1 / (448 * 512)  # of E4M3; vLLM's least scale
 

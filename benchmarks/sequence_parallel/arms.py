@@ -23,7 +23,7 @@ ANSWER_S = 120
 SPLIT = {
     "prefill_context_parallel_size": 2,
     "attention_backend": "CUSTOM",
-    "worker_cls": "windlass.sequence_parallel.worker.SequenceParallelWorker",
+    "worker_cls": "windlass.engine.sequence_parallel.worker.SequenceParallelWorker",
 }
 """What `windlass run --sequence-parallel-size 2` gives the engine."""
 

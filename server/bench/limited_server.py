@@ -14,9 +14,9 @@ import sys
 import time
 
 import uvicorn
-from windlass.api.asgi import Receive, Scope, Send
-from windlass.api.connections import TimedProtocol
 from windlass.api.guard import Guard
+from windlass.front.asgi import Receive, Scope, Send
+from windlass.front.connections import TimedProtocol
 
 
 async def engine(scope: Scope, receive: Receive, send: Send) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from windlass.api.settings import ApiSettings
+from windlass.front.settings import ApiSettings
 
 SPAN_S = 61.0
 TOLERANCE = 0.1

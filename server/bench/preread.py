@@ -1,4 +1,4 @@
-"""Measures reading ahead: a cold file by one plain reader, and by `windlass.startup.preread`, with 1 to 8 threads.
+"""Measures reading ahead: a cold file by one reader, and by `windlass.engine.startup.preread` with 1 to 8 threads.
 
     python server/bench/preread.py [--gib 1] [--rounds 5] [--directory /var/tmp]
 
@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from windlass.startup.files import WeightFile
-from windlass.startup.preread import GIB, Preread
+from windlass.engine.startup.files import WeightFile
+from windlass.engine.startup.preread import GIB, Preread
 
 PLAIN_BYTES = 1024**2
 MIB = 1024**2

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from windlass.quantization.smoothquant.make import Recipe, make
+from windlass.engine.quantization.smoothquant.make import Recipe, make
 from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 WORDS = [f"w{number}" for number in range(64)]

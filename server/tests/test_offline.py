@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import windlass
 from windlass import offline
+from windlass.engine.lookahead import settings
+from windlass.engine.sampling.ngrams import PROCESSOR
 from windlass.errors import UsageError
-from windlass.lookahead import settings
-from windlass.sampling.start_command import PROCESSOR
 
 MODEL = str(Path(__file__).parents[2] / "models" / "demo")
 CPU = {"WINDLASS_ENGINE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1"}
@@ -175,7 +175,7 @@ def test_calls_reach_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def host_drafts(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], **more: object) -> dict[str, object]:
     """What the engine is called with where the demo model drafts for itself on the host."""
-    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: ())
+    monkeypatch.setattr("windlass.engine.lookahead.ready.check", lambda *_: ())
     words = {"speculative_model": MODEL, "cpu_draft_worker": True, "num_speculative_tokens": 3, **more}
     return offline.engine_options(MODEL, words, environment)
 
@@ -184,8 +184,8 @@ def test_a_draft_model_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine gets our classes and no draft model; its processes learn of it by a variable."""
     environment = {"WINDLASS_ENGINE": "cuda"}
     words = host_drafts(monkeypatch, environment)
-    assert words["worker_cls"] == "windlass.lookahead.vllm_gpu.DeviceWorker"
-    assert words["scheduler_cls"] == "windlass.lookahead.scheduler.LookaheadScheduler"
+    assert words["worker_cls"] == "windlass.engine.lookahead.vllm_gpu.DeviceWorker"
+    assert words["scheduler_cls"] == "windlass.engine.lookahead.scheduler.LookaheadScheduler"
     assert words["speculative_config"]["num_speculative_tokens"] == 3
     assert not {"cpu_draft_worker", "speculative_model", "num_speculative_tokens"} & set(words)
     known = settings.read(environment)
@@ -196,10 +196,10 @@ def test_a_draft_model_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_draft_model_on_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs by the same classes as for a server, and keeps no text."""
-    monkeypatch.setattr("windlass.lookahead.ready.check", lambda *_: ())
+    monkeypatch.setattr("windlass.engine.lookahead.ready.check", lambda *_: ())
     environment = {"WINDLASS_ENGINE": "cuda"}
     words = offline.engine_options(MODEL, {"speculative_config": {"model": MODEL}}, environment)
-    assert words["worker_cls"] == "windlass.lookahead.vllm_gpu.DeviceWorker"
+    assert words["worker_cls"] == "windlass.engine.lookahead.vllm_gpu.DeviceWorker"
     assert words["speculative_config"]["enable_adaptive_verification"] is True
     assert (known := settings.read(environment)) is not None
     assert (known.draft_model, known.has_cache) == ("", False)

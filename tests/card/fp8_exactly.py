@@ -21,12 +21,12 @@ from fronts import different
 from timing import error
 from vllm import _custom_ops as ops
 from weights import fp8_of
-from windlass.quantization.fp8 import product
-from windlass.quantization.fp8.product import fp8_linear, on_gpu, takes
-from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import choose_fp8, choose_stream
-from windlass.quantization.kernels.tiling import Few, Stream
-from windlass.quantization.kernels.tokens import Tokens
+from windlass.engine.quantization.fp8 import product
+from windlass.engine.quantization.fp8.product import fp8_linear, on_gpu, takes
+from windlass.engine.quantization.kernels import gemm
+from windlass.engine.quantization.kernels.choice import choose_fp8, choose_stream
+from windlass.engine.quantization.kernels.tiling import Few, Stream
+from windlass.engine.quantization.kernels.tokens import Tokens
 
 M = (1, 3, 8, 10, 16, 17, 32, 33, 64, 220)
 SHAPES = (

@@ -21,12 +21,12 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks/quantizati
 from fronts import different
 from timing import error
 from weights import quantized
-from windlass.quantization import product
-from windlass.quantization.kernels import gemm
-from windlass.quantization.kernels.choice import fitting
-from windlass.quantization.kernels.tiling import PackedStream
-from windlass.quantization.kernels.tuned import tuned_for
-from windlass.quantization.layout import pack, unpack
+from windlass.engine.quantization import product
+from windlass.engine.quantization.kernels import gemm
+from windlass.engine.quantization.kernels.choice import fitting
+from windlass.engine.quantization.kernels.tiling import PackedStream
+from windlass.engine.quantization.kernels.tuned import tuned_for
+from windlass.engine.quantization.layout import pack, unpack
 
 SHAPES = (
     (4608, 3584),

@@ -12,7 +12,7 @@ import random
 import sys
 
 import torch
-from windlass.lookahead.kernels import place_drafts
+from windlass.engine.lookahead.kernels import place_drafts
 
 MOST = 6
 SURE = (0.0, 1.0, 0.5, 0.9)

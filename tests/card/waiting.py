@@ -15,8 +15,8 @@ import threading
 import time
 
 import torch
-from windlass.lookahead.doorbell import COMPLETED_AT, Pinned
-from windlass.lookahead.kernels import PATIENCE_NS, Drafts, ModelDrafts, take_drafts, write_record
+from windlass.engine.lookahead.doorbell import COMPLETED_AT, Pinned
+from windlass.engine.lookahead.kernels import PATIENCE_NS, Drafts, ModelDrafts, take_drafts, write_record
 from windlass_lookahead.round_trip import CACHE, LATE, MODEL
 
 MOST = 6

@@ -22,8 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "kind"))
 import tiny_adapter
 from spec_changes import INVENTORY, SETTINGS
 from windlass.launch import probe
-from windlass.launch.model import Gpu, LaunchPlan, Machine
+from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, looked_for, resolve
+from windlass.license.model import Gpu
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
 from windlass_operator.inspection.job import read_beside

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from windlass.launch import processes
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from windlass.api.gate import Gate
 from windlass.api.pages import metrics
-from windlass.processes import numbers
+from windlass.front.gate import Gate
+from windlass.front.processes import numbers
 from windlass_api.crd.v1alpha1 import API_VERSION, KIND
 from windlass_testbed import prometheus
 from windlass_testbed.paths import TESTBED, paths

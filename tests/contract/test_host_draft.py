@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from windlass.launch.model import DraftFiles, Gpu, Machine, ModelFiles
+from windlass.engine.lookahead import settings
+from windlass.launch.model import DraftFiles, Machine, ModelFiles
 from windlass.launch.resolve import resolve
-from windlass.lookahead import settings
+from windlass.license.model import Gpu
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide

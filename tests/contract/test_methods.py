@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from windlass.doctor import fits
 from windlass.errors import UsageError
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.crd.engine_rules import QUANTIZATION_RULES
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args

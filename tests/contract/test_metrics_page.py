@@ -16,14 +16,14 @@ from prometheus_client.core import Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 from windlass.api import pages
-from windlass.limits.limiter import Limiter
-from windlass.limits.replicas import Replicas
-from windlass.lookahead import plugin
-from windlass.processes import numbers
+from windlass.engine.lookahead import plugin
+from windlass.front.limits.limiter import Limiter
+from windlass.front.limits.replicas import Replicas
+from windlass.front.processes import numbers
+from windlass.front.usage.account import Accounts, Record
+from windlass.front.usage.journal import Journals
+from windlass.front.usage.read import Tokens
 from windlass.supervisor import metrics as start
-from windlass.usage.account import Accounts, Record
-from windlass.usage.journal import Journals
-from windlass.usage.read import Tokens
 from windlass_deepspeed.metrics import Metrics as DeepSpeedMetrics
 from windlass_license.http.metrics import Metrics as LicenseMetrics
 from windlass_license.service import Standing

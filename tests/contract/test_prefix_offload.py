@@ -8,8 +8,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 from spec_changes import BASE, FACTS, INVENTORY, merged
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide

@@ -9,10 +9,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest
 from spec_changes import BASE, FACTS, INVENTORY, merged
 from windlass.errors import UsageError
-from windlass.launch import sequence_parallel
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch import sampling, sequence_parallel
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
-from windlass.sampling import start_command
+from windlass.license.model import Gpu
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan import split
 from windlass_api.plan.decide import decide
@@ -72,4 +72,4 @@ def test_both_sides_know_the_same_flags_of_the_engine() -> None:
     """The plan's list is the server's, and so are the names that do not generate."""
     assert split.ENGINES_OWN == sequence_parallel.ENGINES_OWN
     for name in ("NO_CONVERSION", "POOLING_SUFFIXES", "GENERATE_SUFFIXES"):
-        assert getattr(split, name) == getattr(start_command, name)
+        assert getattr(split, name) == getattr(sampling, name)

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
+from windlass.engine.prefix_offload import counts
+from windlass.engine.prefix_offload.hits import HitCount
+from windlass.engine.startup import phases
+from windlass.engine.startup.preread import Progress
 from windlass.errors import EngineStalledError, FirstChatError
 from windlass.license.keeper import LicenseFacts
-from windlass.prefix_offload import counts
-from windlass.prefix_offload.hits import HitCount
-from windlass.startup import phases
-from windlass.startup.preread import Progress
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.termination import last_words
 from windlass_operator.records.base import Meta

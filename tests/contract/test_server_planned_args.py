@@ -6,8 +6,9 @@ from pathlib import Path
 import yaml
 from windlass.group import leave
 from windlass.group.plan import group_plan
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass.supervisor.board import READY_PATH
 from windlass_testbed.cases import every_case
 

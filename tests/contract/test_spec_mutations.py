@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 from spec_changes import BASE, CHANGES, INERT, NOT_DEEPSPEED, SETTINGS, changed, merged, rendered, serving_containers
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.crd.rules import VLLM_ONLY
 from windlass_api.crd.schema import crd
 from windlass_deepspeed import flags as deepspeed_flags

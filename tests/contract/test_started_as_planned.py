@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from windlass.adapters.model import Adapter, Adapters
 from windlass.doctor import fits
+from windlass.engine.adapters.model import Adapter, Adapters
 from windlass.errors import UsageError
-from windlass.launch.model import DraftFiles, Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import DraftFiles, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide

@@ -11,8 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest
 from spec_changes import BASE, FACTS, INVENTORY
 from windlass.api.tracing import TRACES_VARIABLE
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Plan
 from windlass_api.plan.record import PlanRecord

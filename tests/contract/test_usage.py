@@ -12,9 +12,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from windlass.usage import page
-from windlass.usage.journal import Journals
-from windlass.usage.read import Tokens
+from windlass.front.usage import page
+from windlass.front.usage.journal import Journals
+from windlass.front.usage.read import Tokens
 from windlass_base.kube.errors import NotFoundError
 from windlass_client import token_access
 from windlass_kubectl import usage

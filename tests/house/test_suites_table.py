@@ -149,7 +149,7 @@ def test_what_has_no_row_is_everybodys(file):
         ("docs/how-to/cluster.md", "contract"),
         ("docs/reference/console-api.md", "contract console"),
         ("clients/console/src/windlass_console/pages/list.js", "console apiserver"),
-        ("server/src/windlass/quantization/kernels/stream.cu", "testbed server"),
+        ("server/src/windlass/engine/quantization/kernels/stream.cu", "testbed server"),
         ("lib/sizing/tests/data/models.json", "contract shared engine"),
         ("charts/windlass/templates/rbac.yaml", "contract testbed operator kind apiserver"),
         ("crds/llmservices.serving.windlass.dev.yaml", "contract attack testbed shared operator kind apiserver"),

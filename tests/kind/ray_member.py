@@ -11,7 +11,7 @@ import sys
 
 from windlass.errors import WindlassError
 from windlass.group.plan import group_plan
-from windlass.group.start import join
+from windlass.launch.member import join
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
 from windlass.supervisor.supervise import Engine, Supervisor
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from windlass.adapters.tensor_file import Tensor, header
+from windlass.engine.adapters.tensor_file import Tensor, header
 
 RANK, ALPHA = 8, 64
 MODULES = {"q_proj": "hidden_size", "v_proj": "kv_size"}

@@ -5,7 +5,7 @@ import sys
 
 from windlass.errors import WindlassError
 from windlass.group.plan import GroupPlan
-from windlass.group.start import join
+from windlass.launch.member import join
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
 

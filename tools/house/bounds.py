@@ -22,7 +22,7 @@ LISTENERS = {
     "license_server/src/windlass_license/serve.py": "the front",
     "operator/download/src/windlass_download/facts.py": "BoundedServer",
     "server/src/windlass/group/head.py": "MOST_STRANGERS, and the members of the group",
-    "server/src/windlass/limits/replicas.py": "MOST_STRANGERS, and replicas that know a key",
+    "server/src/windlass/front/limits/replicas.py": "MOST_STRANGERS, and replicas that know a key",
     "server/src/windlass/supervisor/board.py": "BoundedServer",
 }
 """Files that open a listening socket, and what bounds who connects. `api/connections.py` bounds the engine's own."""

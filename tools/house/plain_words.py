@@ -16,9 +16,14 @@ PAGE_HEAD = 600  # characters; a page that code prints says so there
 PRINTED = re.compile(r"<!-- (?:Printed|Found)|is generated from `|prints this page")
 # Folders whose names are the field's terms, and the words of ours that came before them.
 FOLDERS = (
-    *("server/lookahead", "server/src/windlass/lookahead", "server/tests/lookahead", "benchmarks/lookahead"),
+    *(
+        "server/lookahead",
+        "server/src/windlass/engine/lookahead",
+        "server/tests/engine/lookahead",
+        "benchmarks/lookahead",
+    ),
     *(f"server/src/windlass/{name}" for name in ("chat_page", "group", "sampling", "usage")),
-    *(f"server/src/windlass/quantization/{name}" for name in ("fp8", "gptq", "kernels")),
+    *(f"server/src/windlass/engine/quantization/{name}" for name in ("fp8", "gptq", "kernels")),
     *("lib/base/src", "lib/api/src/windlass_api/crd", "operator/src/windlass_operator/inspection", "tools/testbed/src"),
     *(f"license_server/src/windlass_license/{name}" for name in ("election", "rules", "storage")),
     *(f"lib/sizing/src/windlass_sizing/{name}" for name in ("placement", "quantization")),

@@ -78,10 +78,10 @@ FAULTS = (
     ),
     Fault(
         "server",
-        "server/src/windlass/limits/decide.py",
+        "server/src/windlass/front/limits/decide.py",
         "requests_used >= limits.requests:",
         "requests_used > limits.requests:",
-        (*PYTEST, "server/tests/limits"),
+        (*PYTEST, "server/tests/front/limits"),
     ),
     Fault(
         "license",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from windlass import former_names
+
 if TYPE_CHECKING:
     from windlass.offline import LLM, SamplingParams
 
 __all__ = ["LLM", "SamplingParams"]
+
+former_names.install()
 
 
 def __getattr__(name: str) -> object:

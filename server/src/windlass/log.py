@@ -19,7 +19,7 @@ from windlass_base.json_lines import LogSettings
 from windlass.errors import UsageError
 
 if TYPE_CHECKING:
-    from windlass.supervisor.output import Sink
+    from windlass.child.output import Sink
 
 ENGINE_LEVEL = "VLLM_LOGGING_LEVEL"
 CHATTY = ("httpx", "httpcore")
@@ -57,7 +57,7 @@ def engine_output() -> Sink:
     """Where the engine's output goes: standard output, each line as one object where the log is JSON."""
     if not _in_force.is_json:
         return sys.stdout.buffer
-    from windlass.supervisor.engine_lines import EngineLines
+    from windlass.child.engine_lines import EngineLines
 
     lines = EngineLines(sys.stdout.buffer, _in_force)
     atexit.register(lines.close)

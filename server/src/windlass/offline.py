@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from windlass_sizing.settings.flags import FLAGS, ROW, Effect, Kind
 
+from windlass.engine.lookahead import settings
+from windlass.engine.sampling.ngrams import PARAMETER as NO_REPEAT
+from windlass.engine.sampling.ngrams import PROCESSOR, size_of
 from windlass.errors import UsageError
 from windlass.launch.lookahead import COSTS_CONTEXT
 from windlass.launch.quantize import engine_value
 from windlass.launch.resolve import ENGINES_OWN
-from windlass.lookahead import settings
-from windlass.sampling.ngrams import PARAMETER as NO_REPEAT
-from windlass.sampling.ngrams import size_of
-from windlass.sampling.start_command import PROCESSOR
 
 if TYPE_CHECKING:
     from vllm import SamplingParams as EngineSamplingParams
@@ -55,8 +54,8 @@ class LLM:
 
     def __init__(self, model: str | os.PathLike[str] = "/data/model", **options: object) -> None:
         """Load a model directory; options are named as the engine names them, and go on to it."""
+        from windlass.engine.startup import model_infos
         from windlass.license.hold import Lease
-        from windlass.startup import model_infos
 
         model_infos.place(os.environ)
         engine = _engine()

@@ -37,55 +37,56 @@ REPLACED = (
         "a socket factory or an address check in vLLM's client",
     ),
     Replacement(
-        "vllm.v1.structured_output.StructuredOutputManager.grammar_init", "windlass.grammars.plugin",
+        "vllm.v1.structured_output.StructuredOutputManager.grammar_init", "windlass.engine.grammars.plugin",
         "each request gets the grammar engine that its own check chose, not that of the first request",
         "vLLM builds a grammar engine for each request that needs another",
     ),
     Replacement(
-        "vllm.tool_parsers.structural_tag_registry._with_tool_strict", "windlass.grammars.plugin",
+        "vllm.tool_parsers.structural_tag_registry._with_tool_strict", "windlass.engine.grammars.plugin",
         "a tool that xgrammar cannot keep stays free, where vLLM refuses the whole request",
         "vLLM leaves such tools free",
     ),
     Replacement(
-        "vllm.tool_parsers.structural_tag_registry.resolve_tool_strictness", "windlass.grammars.plugin",
+        "vllm.tool_parsers.structural_tag_registry.resolve_tool_strictness", "windlass.engine.grammars.plugin",
         "arguments of a forced call are bound to their schema", TOOLS,
     ),
     Replacement(
-        "vllm.parser.abstract_parser.resolve_tool_strictness", "windlass.grammars.plugin",
+        "vllm.parser.abstract_parser.resolve_tool_strictness", "windlass.engine.grammars.plugin",
         "the same function, by the name that this module binds", TOOLS,
     ),
     Replacement(
-        "vllm.parser.abstract_parser.DelegatingParser._apply_structural_tag", "windlass.grammars.plugin",
+        "vllm.parser.abstract_parser.DelegatingParser._apply_structural_tag", "windlass.engine.grammars.plugin",
         "the same for `parallel_tool_calls: false` and some tool parsers", TOOLS,
     ),
     Replacement(
-        "vllm.sampling_params.SamplingParams._validate_spec_decode", "windlass.sampling.plugin",
+        "vllm.sampling_params.SamplingParams._validate_spec_decode", "windlass.engine.sampling.plugin",
         "`min_p` and `logit_bias` are accepted beside speculation "
         "([ADR 87](../adr/README.md#decisions-that-left))", RULES,
     ),
     Replacement(
-        "vllm.v1.sample.logits_processor.build_logitsprocs", "windlass.sampling.plugin",
+        "vllm.v1.sample.logits_processor.build_logitsprocs", "windlass.engine.sampling.plugin",
         "the V1 runner gets our rules while it speculates", RULES,
     ),
     Replacement(
-        "vllm.v1.worker.gpu_model_runner.build_logitsprocs", "windlass.sampling.plugin",
+        "vllm.v1.worker.gpu_model_runner.build_logitsprocs", "windlass.engine.sampling.plugin",
         "the same function, by the name that the V1 runner binds", RULES,
     ),
     Replacement(
-        "vllm.v1.sample.rejection_sampler.RejectionSampler.forward", "windlass.sampling.draft_rules",
+        "vllm.v1.sample.rejection_sampler.RejectionSampler.forward", "windlass.engine.sampling.draft_rules",
         "the V1 runner's sampler applies these rules to each draft", RULES,
     ),
     Replacement(
-        "vllm.v1.sample.rejection_sampler.RejectionSampler.apply_logits_processors", "windlass.sampling.draft_rules",
+        "vllm.v1.sample.rejection_sampler.RejectionSampler.apply_logits_processors",
+        "windlass.engine.sampling.draft_rules",
         "the same", RULES,
     ),
     Replacement(
-        "vllm.v1.sample.rejection_sampler.expand_batch_to_tokens", "windlass.sampling.spread",
+        "vllm.v1.sample.rejection_sampler.expand_batch_to_tokens", "windlass.engine.sampling.spread",
         "on CPUs vLLM drops the values that it spreads over drafts",
         "[vllm-project/vllm#55005](https://github.com/vllm-project/vllm/issues/55005)",
     ),
     Replacement(
-        "prometheus_client.multiprocess.MultiProcessCollector", "windlass.lookahead.plugin",
+        "prometheus_client.multiprocess.MultiProcessCollector", "windlass.engine.lookahead.plugin",
         "the cache's counts are on the page of metrics with several API processes too",
         "a list of collectors that vLLM adds to its registry",
     ),

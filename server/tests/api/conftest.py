@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from windlass.api.guard import Guard
-from windlass.api.settings import ApiSettings
+from windlass.front.settings import ApiSettings
 
 SETTINGS = ApiSettings(served_names=("demo", "alias"), image_domains=("images.example.com", "*.cdn.example.com"))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from windlass.api import connections
+from windlass.front import connections
 from windlass_testbed.certificate import certify
 from windlass_testbed.simulated_time import passed_s
 from windlass_testbed.waiting import wait_until_async

@@ -3,9 +3,9 @@
 import pytest
 from windlass.api import fields
 from windlass.api.body import parse, prepare, rewrite
-from windlass.api.refusal import Refusal
 from windlass.api.routes import ROUTES
-from windlass.api.settings import ApiSettings
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 from windlass_testbed.cases import every_case
 
 CHAT = ROUTES["/v1/chat/completions"]

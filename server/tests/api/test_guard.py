@@ -5,8 +5,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
+from windlass.front.settings import ApiSettings
 from windlass_testbed.waiting import wait_until_async
 
 from .conftest import SETTINGS, Engine

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from windlass.api.keys import KeyFile, KeyRing, lines, words
-from windlass.api.refusal import Refusal
+from windlass.front.keys import KeyFile, KeyRing, lines, words
+from windlass.front.refusal import Refusal
 
 
 class Clock:

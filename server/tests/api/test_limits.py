@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from windlass.api.settings import ApiSettings
+from windlass.front.settings import ApiSettings
 from windlass_testbed.simulated_time import elapse
 
 from .conftest import Engine

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from windlass.api import media
-from windlass.api.refusal import Refusal
+from windlass.front.refusal import Refusal
 from windlass_testbed.cases import every_case
 
 DOMAINS = ("images.example.com", "*.cdn.example.com")

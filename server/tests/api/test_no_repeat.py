@@ -2,9 +2,9 @@
 
 import pytest
 from windlass.api.body import prepare
-from windlass.api.refusal import Refusal
 from windlass.api.routes import ROUTES
-from windlass.api.settings import ApiSettings
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 
 CHAT = ROUTES["/v1/chat/completions"]
 WITHOUT = ApiSettings(no_repeat_missing="the model does not generate")

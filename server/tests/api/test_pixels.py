@@ -7,9 +7,9 @@ from io import BytesIO
 import pytest
 from PIL import Image
 from windlass.api import body, pixels
-from windlass.api.refusal import Refusal
 from windlass.api.routes import ROUTES
-from windlass.api.settings import ApiSettings
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 
 CHAT = ROUTES["/v1/chat/completions"]
 SIDE = 8

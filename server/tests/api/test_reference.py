@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from windlass.api import fields, reference
-from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE
+from windlass.front.settings import KEYS_VARIABLE, SETTINGS_VARIABLE
 
 PAGE = Path(__file__).parents[3] / "docs/reference/api.md"
 

@@ -3,10 +3,10 @@
 import pytest
 from windlass.api import remedies
 from windlass.api.body import Body, rewrite
-from windlass.api.refusal import Refusal
 from windlass.api.remedies import ErrorContext
 from windlass.api.routes import ROUTES
-from windlass.api.settings import ApiSettings
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 
 from .conftest import Engine
 

@@ -13,9 +13,10 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from windlass.api import connections, shortcut
+from windlass.api import shortcut
 from windlass.api.guard import Guard
-from windlass.api.settings import SETTINGS_VARIABLE, ApiSettings
+from windlass.front import connections
+from windlass.front.settings import SETTINGS_VARIABLE, ApiSettings
 
 PATH = "/v1/chat/completions"
 PIECES = [b'data: {"choices":[{"delta":{"content":"%d"}}]}\n\n' % number for number in range(5)]

@@ -2,8 +2,8 @@
 
 import httpx
 import pytest
-from windlass.api.settings import ApiSettings
-from windlass.api.starting import HEADER, OVER_PATH, Start
+from windlass.front.settings import ApiSettings
+from windlass.front.starting import HEADER, OVER_PATH, Start
 
 from .conftest import Api
 

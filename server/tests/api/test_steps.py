@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from windlass.api.settings import ApiSettings
+from windlass.front.settings import ApiSettings
 
 LARGE = 128 * 1024
 KEYS = {"keys": [{"name": "spent", "key": "sk-spent-1", "requestsPerMinute": 1}, {"name": "new", "key": "sk-new-1"}]}

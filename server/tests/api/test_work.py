@@ -4,7 +4,7 @@ import json
 
 import pytest
 from windlass.api import work
-from windlass.api.refusal import Refusal
+from windlass.front.refusal import Refusal
 
 
 def many(count: int) -> dict:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 from windlass.cli.main import app
-from windlass.cli.table import plain
+from windlass.table import plain
 from windlass_sizing.settings.flags import FLAGS
 from windlass_testbed.ports import free_port
 

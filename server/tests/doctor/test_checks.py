@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from windlass.doctor import checks, fits, reach
 from windlass.doctor.findings import GIB, Card, Driver, Engine, Findings, Group, LicenseServer, LicenseView, Port
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_sizing.files.checkpoint import CheckpointReport
 from windlass_sizing.model.facts import from_config
 from windlass_testbed.cases import every_case

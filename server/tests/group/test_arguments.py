@@ -4,8 +4,9 @@ import pytest
 from windlass.errors import UsageError
 from windlass.group import arguments
 from windlass.group.plan import GroupPlan
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.license.model import Gpu
 
 RAY_HEAD, RAY_FOLLOWER = (GroupPlan("h", 2, index, "ray") for index in (0, 1))
 HEAD, FOLLOWER = (GroupPlan("h", 2, index, "native") for index in (0, 1))

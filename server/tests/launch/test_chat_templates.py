@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from windlass.adapters.model import Asked
+from windlass.engine.adapters.model import Asked
 from windlass.errors import ChatTemplateError, ModelError
 from windlass.launch import exec as launch
 from windlass.launch import probe

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from windlass.adapters.model import Asked
+from windlass.engine.adapters.model import Asked
 from windlass.errors import ModelError
 from windlass.launch import checkpoint, probe
 

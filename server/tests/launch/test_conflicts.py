@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch.model import Gpu, Machine, ModelFiles
+from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 from windlass_testbed.cases import every_case
 
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)

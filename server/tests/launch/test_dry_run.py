@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from windlass.errors import UsageError
 from windlass.group.plan import GroupPlan
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.license.model import Gpu
 from windlass_testbed.cases import every_case
 
 TWO = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(2)))
@@ -15,9 +16,9 @@ CPU = Machine("cpu")
 LLAMA = ModelFiles("/m", "llama", 8192, attention_heads=32, architecture="LlamaForCausalLM")
 ON = "--conservative-dry-run"
 CUDA = "PYTORCH_CUDA_ALLOC_CONF"
-PLAIN = "windlass.dry_run.worker.ConservativeDryRun"
-DRAFTING = "windlass.lookahead.vllm_gpu.DryRunDeviceWorker"
-SPLITTING = "windlass.sequence_parallel.worker.DryRunSequenceParallelWorker"
+PLAIN = "windlass.engine.dry_run.worker.ConservativeDryRun"
+DRAFTING = "windlass.engine.lookahead.vllm_gpu.DryRunDeviceWorker"
+SPLITTING = "windlass.engine.sequence_parallel.worker.DryRunSequenceParallelWorker"
 
 
 def launch(words: str, machine: Machine = TWO, style: Style = RUN, **environment: str) -> LaunchPlan:

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from windlass.engine.startup.first_chat import Question
 from windlass.launch import exec as launch
-from windlass.startup.first_chat import Question
 
 from .test_paths import CONFIG
 

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 
 FOUR = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in range(4)))
 MODEL = ModelFiles("/data/model", max_model_len=4096, attention_heads=32, generation={"temperature": 0.6})

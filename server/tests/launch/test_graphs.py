@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from windlass.launch.graphs import FLAG
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.license.model import Gpu
 
 ONE = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),), memory_bytes=64 * 2**30)
 LLAMA = ModelFiles("/m", "llama", 8192, attention_heads=32, architecture="LlamaForCausalLM")

@@ -35,7 +35,7 @@ def test_the_engine_gets_our_worker_and_no_draft_model(line: str, expected: obje
     plan = launch(line, TWO, DRAFTED)
     assert speculation(plan) == expected
     assert plan.engine_args.count("--speculative-config") == 1
-    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert "windlass.engine.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
     assert "/draft" not in " ".join(plan.engine_args)
     assert (known := settings(plan)) is not None
     assert known.draft_model == "/draft"

@@ -4,17 +4,22 @@ import json
 from dataclasses import replace
 
 import pytest
+from windlass.engine.lookahead.settings import LookaheadSettings, read
 from windlass.errors import UsageError
-from windlass.launch.model import DraftFiles, Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import DraftFiles, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
-from windlass.lookahead.settings import LookaheadSettings, read
+from windlass.license.model import Gpu
 
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))
 TWO = Machine("cuda", tuple(Gpu(f"GPU-{number}", "NVIDIA L20") for number in range(2)))
 CPU = Machine("cpu")
 QWEN = ModelFiles("/m", "qwen2", 4096, attention_heads=28, architecture="Qwen2ForCausalLM")
 EMBEDDER = ModelFiles("/m", "bert", 512, attention_heads=12, architecture="BertModel")
-HOST = {"method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer", "num_speculative_tokens": 6}
+HOST = {
+    "method": "custom_class",
+    "model": "windlass.engine.lookahead.vllm_cpu.HostProposer",
+    "num_speculative_tokens": 6,
+}
 DEVICE = {"method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
 ADAPTIVE = {**DEVICE, "enable_adaptive_verification": True}
 
@@ -55,12 +60,12 @@ def test_when_it_runs(line: str, environment: dict[str, str], expected: object) 
     """By the switch, its variable, or a directory of its configuration; the switch wins."""
     plan = launch(line, **environment)
     assert speculation(plan) == expected
-    assert ("windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args) == (expected is not None)
+    assert ("windlass.engine.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args) == (expected is not None)
     assert (settings(plan) is not None) == (expected is not None)
 
 
 def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
-    ours = "windlass.lookahead.scheduler.LookaheadScheduler"
+    ours = "windlass.engine.lookahead.scheduler.LookaheadScheduler"
     assert ours in launch("--use-lookahead").engine_args
     assert ours not in launch("--use-lookahead --no-async-scheduling").engine_args
     assert ours not in launch("--use-lookahead --scheduler-cls my.Own").engine_args
@@ -70,14 +75,14 @@ def test_who_plans_otherwise_keeps_the_engines_scheduler() -> None:
 def test_on_a_cpu_by_its_own_integration() -> None:
     plan = launch("--use-lookahead", CPU)
     assert speculation(plan) == HOST
-    assert "windlass.lookahead.vllm_cpu.HostWorker" in plan.engine_args
+    assert "windlass.engine.lookahead.vllm_cpu.HostWorker" in plan.engine_args
 
 
 @pytest.mark.parametrize("machine", [CPU, L20], ids=["cpu", "gpu"])
 def test_every_rule_of_sampling_is_kept(machine: Machine) -> None:
     """Each of the engine's runners gets ours beside drafts, and no request is refused for one."""
     plan = launch("--use-lookahead", machine)
-    assert "windlass.sampling.no_repeat_ngram:NoRepeatNgram" in plan.engine_args
+    assert "windlass.engine.sampling.no_repeat_ngram:NoRepeatNgram" in plan.engine_args
     assert json.loads(plan.variables["WINDLASS_API"])["no_repeat_missing"] == ""
     assert not any("refused" in warning for warning in plan.warnings)
 
@@ -201,7 +206,7 @@ def test_a_draft_model_alone_is_captured_and_may_rest() -> None:
     plan = launch(ALONE, L20, DRAFTED)
     files = {"method": "draft_model", "num_speculative_tokens": 3, "model": "/draft"}
     assert speculation(plan) == {**files, "enable_adaptive_verification": True}
-    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert "windlass.engine.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
     assert (known := settings(plan)) is not None
     assert (known.has_cache, known.draft_model) == (False, "")
     assert not any("CUDA graphs" in sentence for sentence in plan.warnings)
@@ -226,7 +231,7 @@ def test_a_draft_model_that_is_left_to_the_engine(
 ) -> None:
     plan = launch(f"{ALONE} {line}", machine, DRAFTED, **environment)
     assert settings(plan) is None
-    assert "windlass.lookahead.vllm_gpu.DeviceWorker" not in plan.engine_args
+    assert "windlass.engine.lookahead.vllm_gpu.DeviceWorker" not in plan.engine_args
     sentence = f"the draft model never rests, and its steps run without CUDA graphs: {why}; it may make answers slower"
     assert sentence in plan.warnings
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from windlass import offline
-from windlass.adapters.model import FOUND, Adapter, Adapters
+from windlass.engine.adapters.model import FOUND, Adapter, Adapters
 from windlass.errors import ModelError, UsageError
 from windlass.launch import probe
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, looked_for, resolve
+from windlass.license.model import Gpu
 from windlass_sizing.settings.lora_modules import Given
 
 L20 = Machine("cuda", (Gpu("GPU-a", "NVIDIA L20"),))

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from windlass.errors import UsageError
 from windlass.launch import hook
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, resolve
+from windlass.license.model import Gpu
 
 TWO = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"), Gpu("GPU-1", "NVIDIA L20")))
 MODEL = ModelFiles("/data/model", max_model_len=32768, attention_heads=28)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from windlass.doctor import engine
+from windlass.engine.integrations import release
 from windlass.launch import parsers, probe
 from windlass.launch.marks import Marks, compact
 from windlass.launch.parsers import REASONING, TOOLS, Row, Rule
@@ -124,8 +124,8 @@ def test_a_family_is_one_of_the_engine(family: str) -> None:
 
 
 def test_names_are_registered_in_the_engine() -> None:
-    """The record of the engine's release has them: `python -m windlass.doctor.engine FOLDER RELEASE`."""
-    known = engine.record().parsers
+    """The record of the engine's release has them: `python -m windlass.engine.integrations.release FOLDER RELEASE`."""
+    known = release.record().parsers
     assert {row.parser for row in TOOLS} - set(known["tools"]) == set()
     assert {row.parser for row in REASONING} - set(known["reasoning"]) == set()
 

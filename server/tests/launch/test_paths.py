@@ -63,7 +63,7 @@ def test_a_template_of_the_engines_own_passes(plan, tmp_path, monkeypatch):
     own = tmp_path / paths.ENGINES_TEMPLATES
     own.mkdir(parents=True)
     (own / "template_chatml.jinja").write_text("{{ x }}")
-    monkeypatch.setattr(paths.engine, "installed", lambda: tmp_path)
+    monkeypatch.setattr(paths.release, "installed", lambda: tmp_path)
     plan("model", "--chat-template", "template_chatml.jinja")
 
 

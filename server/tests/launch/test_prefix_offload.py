@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import RUN, resolve
+from windlass.license.model import Gpu
 
 GIB = 2**30
 TWO = Machine(

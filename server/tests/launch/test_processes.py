@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from windlass.api.settings import ApiSettings
 from windlass.errors import UsageError
+from windlass.front.settings import ApiSettings
 from windlass.group.plan import GroupPlan
 from windlass.launch import processes
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.license.model import Gpu
 from windlass_testbed.cases import every_case
 
 L20 = Machine("cuda", (Gpu("GPU-0", "NVIDIA L20"),))

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, resolve
+from windlass.license.model import Gpu
 from windlass_testbed.cases import every_case
 
 PLAIN = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)

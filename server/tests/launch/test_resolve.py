@@ -2,8 +2,9 @@
 
 import pytest
 from windlass.errors import UsageError
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import model_directory, resolve
+from windlass.license.model import Gpu
 from windlass_testbed.cases import every_case
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from windlass.errors import UsageError
 from windlass.group.plan import GroupPlan
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, RUN, Style, resolve
+from windlass.license.model import Gpu
 
 FOUR = Machine("cuda", tuple(Gpu(f"GPU-{n}", "NVIDIA L20") for n in range(4)))
 CPU = Machine("cpu", FOUR.gpus)
@@ -14,7 +15,7 @@ LLAMA = ModelFiles("/m", "llama", 8192, attention_heads=32, architecture="LlamaF
 ON = "--sequence-parallel-size 2"
 WORDS = (
     "--prefill-context-parallel-size", "2", "--attention-backend", "CUSTOM",
-    "--worker-cls", "windlass.sequence_parallel.worker.SequenceParallelWorker",
+    "--worker-cls", "windlass.engine.sequence_parallel.worker.SequenceParallelWorker",
 )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from windlass.errors import UsageError
 from windlass.launch import draft_files, probe
-from windlass.launch.model import DraftFiles, Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import DraftFiles, LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import NATIVE, looked_for, resolve
 from windlass.launch.speculation import requested
+from windlass.license.model import Gpu
 from windlass_sizing.model.drafter import Stored, read
 from windlass_sizing.model.facts import from_config
 from windlass_testbed.cases import every_case
@@ -254,8 +255,8 @@ def test_lookahead_drafts_beside_a_model(head, method, words, more):
     """Our worker and scheduler, and the engine's own method; each request's drafts are of any length where they can."""
     plan = launch(f"--use-lookahead {MODEL} {SPECULATIVE} 3 {words}", drafted_by(head))
     assert config(plan) == {"model": "/d", "method": method, "num_speculative_tokens": 3, **more}
-    assert "windlass.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
-    assert "windlass.lookahead.scheduler.LookaheadScheduler" in plan.engine_args
+    assert "windlass.engine.lookahead.vllm_gpu.DeviceWorker" in plan.engine_args
+    assert "windlass.engine.lookahead.scheduler.LookaheadScheduler" in plan.engine_args
     assert plan.variables["WINDLASS_LOOKAHEAD"]
 
 

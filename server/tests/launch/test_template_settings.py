@@ -5,8 +5,9 @@ import json
 import pytest
 from windlass.errors import UsageError
 from windlass.launch import templates
-from windlass.launch.model import Gpu, LaunchPlan, Machine, ModelFiles
+from windlass.launch.model import LaunchPlan, Machine, ModelFiles
 from windlass.launch.resolve import resolve
+from windlass.license.model import Gpu
 
 MODEL = ModelFiles("/data/model", model_type="qwen2", max_model_len=32768, attention_heads=28)
 TWO_L20 = Machine("cuda", (Gpu("GPU-a", "NVIDIA L20"), Gpu("GPU-b", "NVIDIA L20")))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from windlass.launch.model import Gpu
 from windlass.license import gpus, nvml
+from windlass.license.model import Gpu
 
 LISTING = """\
 GPU 0: NVIDIA L20 (UUID: GPU-6b1e9d8a-0000-4000-8000-000000000001)

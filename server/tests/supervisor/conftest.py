@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from windlass.supervisor.child import Child
+from windlass.child.process import Child
 
 WAIT = """
 import os, time

@@ -3,7 +3,7 @@
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from windlass.startup import phases
+from windlass.engine.startup import phases
 from windlass.supervisor.board import EngineFacts, FactsBoard
 
 

@@ -3,8 +3,8 @@
 import io
 
 import pytest
+from windlass.child.output import OutputTail
 from windlass.supervisor.fatal import reason
-from windlass.supervisor.output import OutputTail
 
 WORKER = "(Worker pid=1794) ERROR 11-21 20:25:42 [multiproc_executor.py:1063] "
 CORE = "(EngineCore_DP0 pid=28062) ERROR 11-21 20:19:56 [multiproc_executor.py:315] "

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from windlass.engine.startup.chat_template import Template
+from windlass.engine.startup.first_chat import CHAT, COMPLETION, Question, chat
 from windlass.errors import ChatTemplateError, EngineError, FirstChatError, StartTimeoutError, WindlassError
-from windlass.startup.chat_template import Template
-from windlass.startup.first_chat import CHAT, COMPLETION, Question, chat
 from windlass.supervisor import termination
 from windlass.supervisor.asking import Opening
 from windlass.supervisor.board import EngineFacts, FactsBoard

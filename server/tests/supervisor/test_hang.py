@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from windlass.errors import EngineStalledError
-from windlass.progress.rule import RESTART_S
-from windlass.progress.watch import HEADER
+from windlass.front.progress.rule import RESTART_S
+from windlass.front.progress.watch import HEADER
 from windlass.supervisor.board import EngineFacts, FactsBoard
 from windlass.supervisor.supervise import Engine, Supervisor
 from windlass_testbed.simulated_time import ClockAhead

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from windlass.child.output import OutputTail
+from windlass.child.process import Child, bury
 from windlass.errors import EngineError, StartTimeoutError
 from windlass.supervisor import silence, termination
 from windlass.supervisor.board import EngineFacts, FactsBoard
-from windlass.supervisor.child import Child, bury
-from windlass.supervisor.output import OutputTail
 from windlass.supervisor.silence import Silence
 from windlass.supervisor.supervise import Engine, Supervisor
 from windlass_testbed.simulated_time import ClockAhead
@@ -176,7 +176,7 @@ def test_only_orphans_are_buried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     buried: list[int] = []
     children = tmp_path / "children"
     children.write_text("11 12 13 ")
-    monkeypatch.setattr("windlass.supervisor.child.CHILDREN", children)
+    monkeypatch.setattr("windlass.child.process.CHILDREN", children)
     monkeypatch.setattr(Child, "waited_for", {12})
     monkeypatch.setattr(os, "waitpid", lambda pid, _: buried.append(pid))
     bury()

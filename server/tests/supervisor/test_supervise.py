@@ -186,7 +186,7 @@ async def test_no_engine_before_the_license(serve) -> None:
 
 async def test_lost_license_stops_the_engine(serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the grace has passed the engine is ended, even one that does not listen, and the lease is given back."""
-    monkeypatch.setattr("windlass.supervisor.child.STOP_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("windlass.child.process.STOP_SECONDS_MAX", 0.2)
     granted = json.dumps({"lease": "L1", "ttlSeconds": 0.2, "graceSeconds": 0})
     server = serve(lambda seen: (200, granted) if len(server.seen) == 1 else (500, "down"))
     facts = board()

@@ -51,7 +51,7 @@ def expected(sequences: Sequences, sizes: list[int]) -> list[list[int]]:
 def on_host(chance: random.Random) -> bool:
     """A batch of the host's runner, its prompt and answer cut anywhere."""
     import torch
-    from windlass.sampling.no_repeat_ngram import NoRepeatNgram
+    from windlass.engine.sampling.no_repeat_ngram import NoRepeatNgram
 
     sequences, sizes = some(SLOTS, chance)
     cuts = [chance.randint(0, len(one)) for one in sequences]
@@ -66,7 +66,7 @@ def on_host(chance: random.Random) -> bool:
 def on_device(chance: random.Random) -> bool:
     """A batch of the device's runner: slots in any order, and drafts, each with a row of its own."""
     import torch
-    from windlass.sampling.no_repeat_ngram import NoRepeatNgram
+    from windlass.engine.sampling.no_repeat_ngram import NoRepeatNgram
 
     count = chance.randint(1, SLOTS)
     settled, sizes = some(count, chance)
@@ -104,7 +104,7 @@ def at_the_front_ends() -> list[str]:
     from vllm.exceptions import VLLMValidationError
     from vllm.v1.sample.logits_processor import validate_logits_processors_parameters
     from vllm.v1.worker.gpu.sample.logits_processor.loader import build_custom_logits_processors_params_validator
-    from windlass.sampling.start_command import PROCESSOR
+    from windlass.engine.sampling.ngrams import PROCESSOR
 
     device = build_custom_logits_processors_params_validator([PROCESSOR])
     said = []

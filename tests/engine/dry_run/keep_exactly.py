@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from windlass.dry_run import worker
+from windlass.engine.dry_run import worker
 
 GIB = 2**30
 AVAILABLE, PROFILED, CONSUMED, GRAPHS = 40 * GIB, 2 * GIB, 20 * GIB, GIB

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from identity_parts import DRAWN_TOKENS, OUTPUT_TOKENS, PREEMPTED_PROMPT, Answer, K, Outputs, Part, Prompt, Question
-from windlass.lookahead.settings import VARIABLE, LookaheadSettings
+from windlass.engine.lookahead.settings import VARIABLE, LookaheadSettings
 
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -41,9 +41,9 @@ class Engine:
         words: dict[str, Any] = {}
         if mode is not None:
             self._configure()
-            drafts = {"method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer"}
+            drafts = {"method": "custom_class", "model": "windlass.engine.lookahead.vllm_cpu.HostProposer"}
             words = {"speculative_config": drafts | {"num_speculative_tokens": K}}
-            words["worker_cls"] = "windlass.lookahead.vllm_cpu.HostWorker"
+            words["worker_cls"] = "windlass.engine.lookahead.vllm_cpu.HostWorker"
         if small:
             words |= {"block_size": BLOCK, "num_gpu_blocks_override": SMALL_BLOCKS, "max_model_len": 512}
         common = {"dtype": "float32", "max_model_len": 1536, "max_num_seqs": 64, "enforce_eager": True}
@@ -65,7 +65,7 @@ class Engine:
         """An empty lookahead cache with these options, as after a start; nothing without lookahead."""
         if self._mode is None:
             return
-        from windlass.lookahead.vllm_cpu import HostProposer
+        from windlass.engine.lookahead.vllm_cpu import HostProposer
 
         self._configure(**options)
         runner = self._runner

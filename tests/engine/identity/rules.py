@@ -46,7 +46,10 @@ OUTPUT_TOKENS, DRAWN_TOKENS, AT_ONCE = 64, 4, 50
 LEAST_P = 1e-4
 K = 4
 LOOKAHEAD = {
-    "cpu": ({"method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer"}, "vllm_cpu.HostWorker"),
+    "cpu": (
+        {"method": "custom_class", "model": "windlass.engine.lookahead.vllm_cpu.HostProposer"},
+        "vllm_cpu.HostWorker",
+    ),
     "cuda": ({"method": "ngram_gpu", "prompt_lookup_min": 2, "prompt_lookup_max": 4}, "vllm_gpu.DeviceWorker"),
 }
 ENGINE = {
@@ -79,7 +82,7 @@ class Engine:
 
     def __init__(self, model: str, drafter: str, device: str) -> None:
         from vllm import LLM
-        from windlass.sampling.start_command import PROCESSOR
+        from windlass.engine.sampling.ngrams import PROCESSOR
 
         common = {"dtype": "float32", "max_model_len": 512, "max_num_seqs": 64, "logits_processors": [PROCESSOR]}
         words = common | {"distributed_executor_backend": "uni", "disable_log_stats": False} | ENGINE[device]
@@ -117,7 +120,7 @@ def drafts(model: str, drafter: str, device: str) -> dict[str, Any]:
         found = {"method": "draft_model", "model": model}
     else:
         found, worker = LOOKAHEAD[device]
-        from windlass.lookahead.settings import VARIABLE, LookaheadSettings
+        from windlass.engine.lookahead.settings import VARIABLE, LookaheadSettings
 
         folder = Path(tempfile.mkdtemp())
         # Drafts at every step, many of them wrong: a rule that is kept for right ones alone would show.
@@ -125,7 +128,7 @@ def drafts(model: str, drafter: str, device: str) -> dict[str, Any]:
         os.environ[VARIABLE] = LookaheadSettings(config_dir=str(folder)).to_json()
         return {
             "speculative_config": found | {"num_speculative_tokens": K},
-            "worker_cls": f"windlass.lookahead.{worker}",
+            "worker_cls": f"windlass.engine.lookahead.{worker}",
         }
     return {"speculative_config": found | {"num_speculative_tokens": K}}
 

@@ -2,10 +2,10 @@
 
 import json
 
-from windlass.doctor import engine
-from windlass.doctor.integrations import points, signatures
+from windlass.engine.integrations import release
+from windlass.engine.integrations.points import points, signatures
 
-folder = engine.installed()
+folder = release.installed()
 if folder is None:
     raise SystemExit("this Python has no vLLM")
-print("RESULT " + json.dumps(signatures(points(engine.sources()), engine.reader(folder))))
+print("RESULT " + json.dumps(signatures(points(release.sources()), release.reader(folder))))

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-CPU, HERE = "cpu", Path(__file__).parent
+CPU, HERE, LOOKAHEAD = "cpu", Path(__file__).parent, "windlass.engine.lookahead"
 L20, L20_2, L20_4, V100, T4 = "1 NVIDIA L20", "2 NVIDIA L20", "4 NVIDIA L20", "1 Tesla V100-SXM2-32GB", "1 Tesla T4"
 SMALL, LONG, HUGE = "small", "long", "huge"
 """Models with a context of 2048, 32768 and 131072 tokens; the long one has a vocabulary of 152064."""
@@ -52,13 +52,13 @@ TOO_OLD = (
     "DeepSpeed image, or on a newer card"
 )
 HOST_DRAFTS = {
-    "method": "custom_class", "model": "windlass.lookahead.vllm_cpu.HostProposer", "num_speculative_tokens": 6,
+    "method": "custom_class", "model": f"{LOOKAHEAD}.vllm_cpu.HostProposer", "num_speculative_tokens": 6,
 }  # fmt: skip
 DEVICE_DRAFTS = {
     "method": "ngram_gpu", "num_speculative_tokens": 6, "prompt_lookup_min": 2, "prompt_lookup_max": 4,
     "enable_adaptive_verification": True,
 }  # fmt: skip
-HOST_WORKER, DEVICE_WORKER = "windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_gpu.DeviceWorker"
+HOST_WORKER, DEVICE_WORKER = f"{LOOKAHEAD}.vllm_cpu.HostWorker", f"{LOOKAHEAD}.vllm_gpu.DeviceWorker"
 RESUME = (
     "--dtype auto --quantization fp8 --use-lookahead --num-speculative-tokens 4 --max-model-len 32768 "
     "--enable-prefix-caching --disable-log-requests --api-keys mock_api_key --served-model-name model_123"
@@ -101,11 +101,11 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("S2", reads={"engine.speculative_config": None}, variables={"USE_LOOKAHEAD": "false"}),
     *(Row("S2", line, {"args.speculative_config": HOST_DRAFTS, "args.worker_cls": HOST_WORKER,
           "engine.speculative_config.method": "custom_class", "engine.speculative_config.num_speculative_tokens": 6,
-          "args.logits_processors": ["windlass.sampling.no_repeat_ngram:NoRepeatNgram"]})
+          "args.logits_processors": ["windlass.engine.sampling.no_repeat_ngram:NoRepeatNgram"]})
       for line in ("--use-lookahead", "--use-lookahead true", "vllm serve /data/model --use-lookahead",
                    "python3 -m vllm.entrypoints.openai.api_server --model /data/model --use-lookahead")),
     Row("S2", reads={"args.speculative_config": DEVICE_DRAFTS, "args.worker_cls": DEVICE_WORKER,
-                     "args.scheduler_cls": "windlass.lookahead.scheduler.LookaheadScheduler"},
+                     "args.scheduler_cls": "windlass.engine.lookahead.scheduler.LookaheadScheduler"},
         variables={"USE_LOOKAHEAD": "1"}, machine=L20),
     Row("S2", variables={"USE_LOOKAHEAD": "maybe"}, refused='variable USE_LOOKAHEAD is "maybe", which is no true or '
         "false; write true or false"),
@@ -260,8 +260,8 @@ FLAG_ROWS: tuple[Row, ...] = (
     Row("V2", reads={"args.allowed_media_domains": ["a.example"]}, variables={"ALLOWED_MEDIA_DOMAINS": "a.example"}),
     Row("traces", reads={"args.otlp_traces_endpoint": "http://c:4317", "env.WINDLASS_TRACES": "1"},
         variables={"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4317"}),
-    Row("A13", reads={"engine.model_config.logits_processors": ["windlass.sampling.no_repeat_ngram:NoRepeatNgram"],
-                      "front.no_repeat_missing": ""}),
+    Row("A13", reads={"front.no_repeat_missing": "", "engine.model_config.logits_processors":
+                      ["windlass.engine.sampling.no_repeat_ngram:NoRepeatNgram"]}),
     Row("A14", "--generation-config vllm", {"engine.model_config.generation_config": "vllm"}),
     Row("A1", "--lookahead-cache-config-dir /etc/lookahead", {"args.speculative_config": HOST_DRAFTS,
         "lookahead.config_dir": "/etc/lookahead"}),

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import OffloadingConnectorScheduler
 from vllm.v1.kv_offload.base import OffloadPolicy
 from vllm.v1.kv_offload.cpu.gpu_worker import CPUOffloadingWorker, SingleDirectionOffloadingHandler
-from windlass.prefix_offload import connector
-from windlass.prefix_offload.connector import PrefixOffloadConnector
-from windlass.prefix_offload.in_step import InStep
+from windlass.engine.prefix_offload import connector
+from windlass.engine.prefix_offload.connector import PrefixOffloadConnector
+from windlass.engine.prefix_offload.in_step import InStep
 
 FOUND, BLOCK, CHUNK = 9_984, 16, 256
 

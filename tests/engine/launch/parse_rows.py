@@ -27,8 +27,9 @@ import flag_rows  # noqa: E402 - beside this file, wherever it is run
 from flag_rows import ROWS, Row  # noqa: E402
 from windlass.errors import UsageError  # noqa: E402
 from windlass.launch import planned, probe, templates  # noqa: E402
-from windlass.launch.model import Gpu, LaunchPlan, Machine  # noqa: E402
+from windlass.launch.model import LaunchPlan, Machine  # noqa: E402
 from windlass.launch.resolve import NATIVE, RUN, looked_for, resolve  # noqa: E402
+from windlass.license.model import Gpu  # noqa: E402
 from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE  # noqa: E402
 
 DEMO = HERE.parents[2] / "models/demo"

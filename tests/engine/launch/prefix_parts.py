@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from vllm.v1.kv_offload.base import LookupResult, ReqContext
 from vllm.v1.metrics.loggers import PerEngineStatLoggerAdapter
 from vllm.v1.metrics.stats import PrefixCacheStats, SchedulerStats
-from windlass.prefix_offload import counts
-from windlass.prefix_offload.connector import PrefixOffloadConnector
-from windlass.prefix_offload.logger import HitLogger
-from windlass.prefix_offload.manager import SKIPPED, PrefixManager
-from windlass.prefix_offload.settings import COUNTS
+from windlass.engine.prefix_offload import counts
+from windlass.engine.prefix_offload.connector import PrefixOffloadConnector
+from windlass.engine.prefix_offload.logger import HitLogger
+from windlass.engine.prefix_offload.manager import SKIPPED, PrefixManager
+from windlass.engine.prefix_offload.settings import COUNTS
 
 CHUNKS = 4
 

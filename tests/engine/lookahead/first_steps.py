@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from vllm.v1.sample.ops import topk_topp_triton
-from windlass.lookahead.first_steps import REQUESTS, SHARES, TOP_P, FirstSteps, parts_of_a_row, top_p_batches
+from windlass.engine.lookahead.first_steps import REQUESTS, SHARES, TOP_P, FirstSteps, parts_of_a_row, top_p_batches
 
 PROCESSORS = 132  # of an H100
 

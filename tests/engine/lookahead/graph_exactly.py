@@ -17,8 +17,8 @@ from vllm.v1.worker.gpu.cudagraph_utils import BatchExecutionDescriptor
 from vllm.v1.worker.gpu.input_batch import InputBuffers
 from vllm.v1.worker.gpu.spec_decode import speculator as engines_base
 from vllm.v1.worker.gpu.spec_decode.standalone_ar import speculator as engines
-from windlass.lookahead import draft_graphs
-from windlass.lookahead.draft_graphs import GraphedDraftModel
+from windlass.engine.lookahead import draft_graphs
+from windlass.engine.lookahead.draft_graphs import GraphedDraftModel
 
 PLACES, MOST, CONTEXT, VOCABULARY = 8, 4, 256, 997
 SIZES = (1, 2, 4, 8, 16, 24, 32, 48)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile, zip_longest
 
 import httpx
-from windlass.lookahead.store import tokenizer_of
+from windlass.engine.lookahead.store import tokenizer_of
 from windlass_lookahead import CacheFileError, LookaheadCache, Options
 from windlass_testbed.paths import REPOSITORY
 from windlass_testbed.waiting import wait_until

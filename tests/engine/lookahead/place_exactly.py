@@ -9,7 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
-from windlass.lookahead.verification import Verification
+from windlass.engine.lookahead.verification import Verification
 
 
 class Core:

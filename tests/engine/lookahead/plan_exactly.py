@@ -7,8 +7,8 @@ import json
 from types import SimpleNamespace
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from windlass.lookahead.draft_budgets import UNKNOWN
-from windlass.lookahead.scheduler import LookaheadScheduler
+from windlass.engine.lookahead.draft_budgets import UNKNOWN
+from windlass.engine.lookahead.scheduler import LookaheadScheduler
 
 MOST, ROOM = 6, 100
 # Draft budget of each row, tokens of the step, whether drafts may be of any length: planned drafts, and wanted ones; as

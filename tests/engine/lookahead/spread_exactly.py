@@ -9,7 +9,7 @@ import sys
 
 import torch
 from vllm.v1.sample import rejection_sampler
-from windlass.sampling import spread
+from windlass.engine.sampling import spread
 
 
 def plain(values, counts, replace_from, replace_to):

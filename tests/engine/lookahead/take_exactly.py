@@ -15,11 +15,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from windlass.lookahead import doorbell
-from windlass.lookahead.doorbell import Drafter
-from windlass.lookahead.kernels import UNREAD
-from windlass.lookahead.verification import Verification
-from windlass.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, GPUModelRunner
+from windlass.engine.lookahead import doorbell
+from windlass.engine.lookahead.doorbell import Drafter
+from windlass.engine.lookahead.kernels import UNREAD
+from windlass.engine.lookahead.verification import Verification
+from windlass.engine.lookahead.vllm_gpu import DeviceRunner, DeviceSpeculator, GPUModelRunner
 from windlass_lookahead.round_trip import CACHE, MODEL, RESTED
 
 PLACES, MOST, STEPS = 6, 2, 40

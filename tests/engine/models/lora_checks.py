@@ -58,10 +58,10 @@ def merges() -> dict[str, list[str]]:
 
 def _differences(base: Path) -> list[str]:
     import torch
-    from windlass.adapters import cache
-    from windlass.adapters.model import Asked, Want
-    from windlass.adapters.plan import decide
-    from windlass.adapters.read import look
+    from windlass.engine.adapters import cache
+    from windlass.engine.adapters.model import Asked, Want
+    from windlass.engine.adapters.plan import decide
+    from windlass.engine.adapters.read import look
     from windlass_sizing.settings.lora_modules import Given
 
     adapter = MODELS / f"{base.name}-adapter" / "lora"

@@ -9,7 +9,7 @@ import tempfile
 def main() -> None:
     """Print the number of files, of names, and the names that need a second Python."""
     os.environ["VLLM_CACHE_ROOT"] = tempfile.mkdtemp()
-    from windlass.startup import model_infos
+    from windlass.engine.startup import model_infos
 
     placed = model_infos.place(os.environ)
     from vllm.model_executor.models import registry

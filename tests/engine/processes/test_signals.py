@@ -3,5 +3,7 @@
 
 def test_no_import_changes_a_signal(engine):
     found = engine.result("/repo/tests/engine/processes/print_signal_changes.py")
-    assert {"windlass.nvrtc", "windlass.quantization.plugin", "windlass.lookahead.plugin"} <= set(found["imported"])
+    assert {"windlass.engine.nvrtc", "windlass.engine.quantization.plugin", "windlass.engine.lookahead.plugin"} <= set(
+        found["imported"]
+    )
     assert found["changed"] == []

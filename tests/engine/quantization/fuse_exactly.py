@@ -19,10 +19,10 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from vllm.config import CompilationConfig, VllmConfig
 from vllm.platforms import current_platform
-from windlass.quantization import fuse, fuse_nodes
-from windlass.quantization.fp8.product import fp8_linear
-from windlass.quantization.layout import pack
-from windlass.quantization.product import on_cpu, quantized_linear
+from windlass.engine.quantization import fuse, fuse_nodes
+from windlass.engine.quantization.fp8.product import fp8_linear
+from windlass.engine.quantization.layout import pack
+from windlass.engine.quantization.product import on_cpu, quantized_linear
 
 COLUMNS, ROWS, EPSILON = 64, 48, 1e-6
 WORST = 0.02  # of bfloat16, relative: what is fused is rounded less often

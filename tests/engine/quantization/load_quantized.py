@@ -111,8 +111,8 @@ def held(network: object) -> dict[str, object]:
     """What the layers of one rank hold."""
     import hashlib
 
-    from windlass.quantization import layout, nf4
-    from windlass.quantization.linear import QuantizedLinear
+    from windlass.engine.quantization import layout, nf4
+    from windlass.engine.quantization.linear import QuantizedLinear
 
     layers: dict[str, object] = {}
     was_kept = False
@@ -167,7 +167,7 @@ def main(words: list[str]) -> dict[str, object]:
     os.environ |= VARIABLES
     os.environ.pop("VLLM_CPU_KVCACHE_SPACE", None)  # a size in GiB, which would count before ours
     from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
-    from windlass.quantization.plugin import register
+    from windlass.engine.quantization.plugin import register
 
     register()
     runs = [list(run) for is_run, run in itertools.groupby(words, lambda word: word != "and") if is_run]

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from make_smoothquant import data
 from safetensors.torch import load_file
-from windlass.quantization.gptq.packing import unpacked
-from windlass.quantization.gptq.solve import nearest
+from windlass.engine.quantization.gptq.packing import unpacked
+from windlass.engine.quantization.gptq.solve import nearest
 
 PARTS = ("qweight", "qzeros", "scales", "g_idx")
 PROGRAM = "from windlass.cli.main import main; main()"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 from make_smoothquant import data
+from windlass.engine.quantization import decoders
+from windlass.engine.quantization.smoothquant import make
 from windlass.errors import ModelError
-from windlass.quantization import decoders
-from windlass.quantization.smoothquant import make
 from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
 SAMPLES, LENGTH = 8, 64

@@ -7,13 +7,13 @@ import json
 import sys
 
 import torch
-from windlass.quantization import int8, layout, nf4, packing
-from windlass.quantization.gptq.packing import packed, unpacked
-from windlass.quantization.gptq.solve import GROUP, LARGEST, ZERO, nearest, solve
-from windlass.quantization.product import quantized_linear
-from windlass.quantization.smoothquant import layers
-from windlass.quantization.smoothquant.layers import Group, ScaleTarget
-from windlass.quantization.smoothquant.search import Choice, Heads, choose, through_int8
+from windlass.engine.quantization import int8, layout, nf4, packing
+from windlass.engine.quantization.gptq.packing import packed, unpacked
+from windlass.engine.quantization.gptq.solve import GROUP, LARGEST, ZERO, nearest, solve
+from windlass.engine.quantization.product import quantized_linear
+from windlass.engine.quantization.smoothquant import layers
+from windlass.engine.quantization.smoothquant.layers import Group, ScaleTarget
+from windlass.engine.quantization.smoothquant.search import Choice, Heads, choose, through_int8
 
 KINDS = ("normal", "zeros", "one", "huge", "tiny", "bfloat16")
 

@@ -24,8 +24,8 @@ from vllm.v1.sample.logits_processor import BatchUpdate
 from vllm.v1.sample.metadata import SamplingMetadata
 from vllm.v1.sample.sampler import Sampler
 from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
-from windlass.sampling import plugin
-from windlass.sampling.start_command import PROCESSOR
+from windlass.engine.sampling import plugin
+from windlass.engine.sampling.ngrams import PROCESSOR
 
 VOCABULARY, ROWS = 13, 6
 CPU = torch.device("cpu")

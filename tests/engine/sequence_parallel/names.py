@@ -3,8 +3,8 @@
 import json
 
 from vllm.v1.attention.backends.registry import AttentionBackendEnum
+from windlass.engine.sequence_parallel.worker import SequenceParallelRunner, SequenceParallelWorker
 from windlass.launch.sequence_parallel import CUSTOM, WORKER
-from windlass.sequence_parallel.worker import SequenceParallelRunner, SequenceParallelWorker
 
 assert f"{SequenceParallelWorker.__module__}.{SequenceParallelWorker.__name__}" == WORKER
 backend = AttentionBackendEnum[CUSTOM].get_class()

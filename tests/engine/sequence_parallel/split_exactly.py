@@ -22,10 +22,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import vllm.v1.worker.gpu.pcp_manager as engines
-import windlass.sequence_parallel.manager as ours
+import windlass.engine.sequence_parallel.manager as ours
 from vllm.config import CUDAGraphMode
 from vllm.v1.worker.gpu.input_batch import InputBatch, InputBuffers
-from windlass.sequence_parallel.exchange import all_ranks
+from windlass.engine.sequence_parallel.exchange import all_ranks
 
 BLOCK, BLOCKS, STEP, REQUESTS = 16, 400, 1024, 8
 HEADS, KV_HEADS, SIZE, TOKENS = 4, 2, 8, 50

@@ -23,7 +23,7 @@ from vllm import LLM, ModelRegistry
 from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
 from vllm.sampling_params import StructuredOutputsParams
 from windlass import SamplingParams
-from windlass.sampling.start_command import PROCESSOR
+from windlass.engine.sampling.ngrams import PROCESSOR
 
 TOKENS, DRAFTED = 32, 3
 PROMPTS = [[5 + 7 * number, 100 + number, 2000 + 3 * number] for number in range(4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.startup.model_json import read_json
+from windlass.engine.startup.model_json import read_json
 
 from windlass_deepspeed.errors import UsageError
 

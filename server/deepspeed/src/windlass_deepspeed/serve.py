@@ -139,7 +139,7 @@ async def _listen(
 async def _until_stopped(app: FastAPI, settings: Settings, ended: Callable[[], str] = str) -> None:
     """Answer HTTP until SIGTERM or SIGINT; then finish what is asked, for a while. At once when an engine ended."""
     import uvicorn
-    from windlass.api.connections import TimedProtocol
+    from windlass.front.connections import TimedProtocol
 
     class Server(uvicorn.Server):
         @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from socket import gethostname
 
 from windlass import log
+from windlass.child.output import excerpt
 from windlass.errors import EngineError, UsageError, WindlassError
 from windlass.license import gpus, keeper
 from windlass.license import settings as license_settings
@@ -20,7 +21,6 @@ from windlass.license.client import LeaseClient
 from windlass.license.model import holder
 from windlass.supervisor import termination
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
-from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
 
 from windlass_deepspeed import flags, serve

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from windlass.api import fields, items, media, names, pixels, scan, work
-from windlass.api.refusal import Refusal
+from windlass.api import fields, media, names, pixels, work
 from windlass.api.routes import Route
-from windlass.api.settings import ApiSettings
+from windlass.engine import response_items
+from windlass.front import scan
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 
 NGRAM = "no_repeat_ngram_size"
 BINDING = ("structured_outputs", "response_format", "text", "tools")
@@ -77,7 +79,7 @@ def prepare(
     pixels.check(media.check(document, settings.image_domains), settings.max_image_pixels)
     work.check(document)
     if isinstance(document.get("input"), list):
-        items.check(document["input"])
+        response_items.check(document["input"])
     prepared = dict(document)
     if not prepared.get("model") and (models or settings.served_names):
         prepared["model"] = (models or settings.served_names)[0]

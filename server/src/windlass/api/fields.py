@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeGuard
 
-from windlass.api.refusal import Refusal
-from windlass.sampling.ngrams import SIZE_MAX
+from windlass.engine.sampling.ngrams import SIZE_MAX
+from windlass.front.refusal import Refusal
 
 INT64_MAX = 2**63 - 1
 LONGEST_SHOWN = 60

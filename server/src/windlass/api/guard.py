@@ -13,11 +13,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
-from windlass.api import connections, shortcut
-from windlass.api.asgi import Answer, Application, Receive, Scope, Send, request_id
-from windlass.api.intake import Gone
-from windlass.api.outbox import Outbox, Reader
-from windlass.api.refusal import Refusal
+from windlass.api import shortcut
 from windlass.api.steps.address import HostCheck, PathReader
 from windlass.api.steps.body import BodyReader
 from windlass.api.steps.engine import Engine
@@ -32,6 +28,11 @@ from windlass.api.steps.route import check_route
 from windlass.api.steps.size import SizeCheck
 from windlass.api.steps.sockets import Sockets
 from windlass.api.steps.state import State
+from windlass.front import connections
+from windlass.front.asgi import Answer, Application, Receive, Scope, Send, request_id
+from windlass.front.intake import Gone
+from windlass.front.outbox import Outbox, Reader
+from windlass.front.refusal import Refusal
 
 log = logging.getLogger(__name__)
 SERVICE_VARIABLE = "WINDLASS_SERVICE"

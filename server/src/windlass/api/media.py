@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.api.refusal import Refusal
+from windlass.front.refusal import Refusal
 
 HOLDERS = ("url", "uri", "urls", "uris")
 """Whatever stands under a name that is one of these, or ends in `_` and one of these, counts as fetched, anywhere."""

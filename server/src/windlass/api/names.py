@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.api.refusal import Refusal
-from windlass.api.settings import ApiSettings
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
 
 SHOWN = 20
 

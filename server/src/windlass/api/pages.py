@@ -6,11 +6,11 @@ import json
 from importlib import import_module
 from typing import Any
 
-from windlass.api.refusal import Refusal
-from windlass.api.settings import ApiSettings
-from windlass.processes import numbers
-from windlass.processes.numbers import Numbers
-from windlass.usage import counters
+from windlass.front.processes import numbers
+from windlass.front.processes.numbers import Numbers
+from windlass.front.refusal import Refusal
+from windlass.front.settings import ApiSettings
+from windlass.front.usage import counters
 
 FACTS_VERSION = 1
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"

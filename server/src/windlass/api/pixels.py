@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from io import BytesIO
 
-from windlass.api.refusal import Refusal
+from windlass.front.refusal import Refusal
 
 READS_MAX = 65_536
 """Reads for the headers of a request's images, about 0.1 s; a photo takes some tens."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from traceback import walk_tb
 
 from windlass.api.body import EMPTY, Body
-from windlass.api.refusal import Refusal, error_body, message_of, reshaped
 from windlass.api.routes import Route
+from windlass.front.refusal import Refusal, error_body, message_of, reshaped
 
 LONGEST_PATH = 100
 LONGEST_WHY = 200

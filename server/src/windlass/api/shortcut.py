@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from windlass.api.asgi import Answer, Message, Receive, Scope, Send
-from windlass.api.outbox import Outbox
-from windlass.usage.meter import EVENT, Meter
-from windlass.usage.read import DONE, FIELD
+from windlass.front.asgi import Answer, Message, Receive, Scope, Send
+from windlass.front.outbox import Outbox
+from windlass.front.usage.meter import EVENT, Meter
+from windlass.front.usage.read import DONE, FIELD
 
 EXTENSION, GUARD = "windlass.pieces", "windlass.api.guard.Guard"
 HEADER_ONLY_MIDDLEWARE = frozenset(

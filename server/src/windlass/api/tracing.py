@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from windlass.api.asgi import REQUEST_ID, RawHeaders, Scope, header, replaced
-from windlass.api.refusal import Refusal
+from windlass.front.asgi import REQUEST_ID, RawHeaders, Scope, header, replaced
+from windlass.front.refusal import Refusal
 
 TRACES_VARIABLE = "WINDLASS_TRACES"
 CONTEXT_HEADERS = ("traceparent", "tracestate")

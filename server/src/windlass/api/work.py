@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.api.refusal import Refusal
+from windlass.front.refusal import Refusal
 
 GRAMMARS = ("structured_outputs", "response_format", "text", "tools", "functions", "output_config", "output_format")
 """Fields of a body that hold schemas, patterns or grammars."""

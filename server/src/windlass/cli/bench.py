@@ -60,8 +60,8 @@ def replay(  # noqa: PLR0913, PLR0917  each option of the command line is a para
     output: Annotated[Output, typer.Option("--output", "-o", help="table, json or csv.")] = Output.TABLE,
 ) -> None:
     """Walk recorded text as greedy decoding would, and print what each drafter gained and cost."""
+    from windlass import table
     from windlass.bench import report
-    from windlass.cli import table
 
     plan = report.Plan(
         trace_files=traces,

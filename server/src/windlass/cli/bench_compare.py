@@ -33,9 +33,9 @@ def command(
     output: Annotated[Output, typer.Option("--output", "-o", help="table, json or csv.")] = Output.TABLE,
 ) -> None:
     """Compare two series of runs by pairs: ratio, 95 % interval and a verdict for each figure."""
+    from windlass import table
     from windlass.bench.comparing import show
     from windlass.bench.comparing.series import compare
-    from windlass.cli import table
 
     found = compare(_runs(a), _runs(b), margin)
     if not found.rows:

@@ -104,8 +104,8 @@ def command(  # noqa: PLR0913, PLR0917  each option of the command line is a par
 
 
 def _key(token: str | None, path: Path | None) -> str | None:
-    from windlass.api.key_document import KeyDocumentError
-    from windlass.api.key_files import first_key
+    from windlass.front.key_document import KeyDocumentError
+    from windlass.front.key_files import first_key
 
     if path is None or token:
         return token

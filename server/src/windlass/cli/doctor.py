@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from windlass.cli import run, table
+from windlass import table
+from windlass.cli import run
 
 USAGE = """\
 Usage: windlass doctor [MODEL] [FLAGS OF `windlass run`] [-o table|json]
@@ -50,15 +51,15 @@ def command(context: typer.Context) -> None:
 
 def engine(words: tuple[str, ...], output: str) -> None:
     """Show every integration point and what became of it; exit code 1 when one is gone or changed."""
-    from windlass.doctor import engine as engines
+    from windlass.engine.integrations import release
 
-    rows = engines.verdicts(Path(words[0]) if words else None)
+    rows = release.verdicts(Path(words[0]) if words else None)
     if output == "json":
         document = [{"place": row.place, "used_by": row.used_by, "problem": row.problem} for row in rows]
-        print(json.dumps({"built_for": engines.record().release, "places": document}, indent=2))
+        print(json.dumps({"built_for": release.record().release, "places": document}, indent=2))
     else:
         shown = [(row.place.replace(":", "."), row.used_by, row.problem or "as recorded") for row in rows]
-        table.show(("PLACE IN VLLM", "USED BY", f"AGAINST {engines.record().release}"), shown)
+        table.show(("PLACE IN VLLM", "USED BY", f"AGAINST {release.record().release}"), shown)
     if any(row.problem for row in rows):
         raise SystemExit(1)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli import table
+from windlass import table
 
 if TYPE_CHECKING:
     from windlass_sizing.model.facts import ModelFacts

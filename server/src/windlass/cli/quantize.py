@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from windlass.cli import table
+from windlass import table
 from windlass.errors import ModelError, UsageError
 
 LINE_EVERY_S = 5.0
@@ -40,7 +40,7 @@ def smoothquant(
     from windlass_sizing.quantization.methods import SMOOTHQUANT_FILE
 
     _check(model, data)
-    from windlass.quantization.smoothquant.make import Recipe, make
+    from windlass.engine.quantization.smoothquant.make import Recipe, make
 
     target = out or model / SMOOTHQUANT_FILE
     try:
@@ -69,7 +69,7 @@ def gptq(
     _check(model, data)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out} is not an empty directory; name one that is, or none yet")
-    from windlass.quantization.gptq.make import Recipe, make
+    from windlass.engine.quantization.gptq.make import Recipe, make
 
     try:
         errors = make(model, out, Recipe(data, samples, length, seed), progress())
@@ -81,7 +81,7 @@ def gptq(
 
 
 def _check(model: Path, data: Path) -> None:
-    from windlass.startup.model_json import read_json
+    from windlass.engine.startup.model_json import read_json
 
     if read_json(model / "config.json", flag="MODEL").get("quantization_config"):
         raise ModelError(f"{model} is quantized already; name the model that it was made from")

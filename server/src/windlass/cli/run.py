@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from windlass_sizing.settings.flags import FLAGS, Flag
 
-from windlass.cli import table
+from windlass import table
 from windlass.launch.model import LaunchPlan
 
 USAGE = """\

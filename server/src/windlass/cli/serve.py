@@ -13,7 +13,8 @@ from importlib.util import find_spec
 import typer
 from windlass_sizing.settings.flags import FLAGS, Effect
 
-from windlass.cli import run, table
+from windlass import table
+from windlass.cli import run
 from windlass.errors import UsageError
 
 PROGRAM = "windlass-vllm"

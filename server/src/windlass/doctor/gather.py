@@ -18,9 +18,10 @@ from windlass_sizing.files.checkpoint import ALONE
 from windlass_sizing.files.directory import Directory
 from windlass_sizing.settings.parse import parse
 
-from windlass.adapters import read
 from windlass.doctor import reach
 from windlass.doctor.findings import Card, Driver, Engine, Findings, Group, LicenseServer, Port
+from windlass.engine.adapters import read
+from windlass.engine.startup import memory
 from windlass.errors import UsageError, WindlassError
 from windlass.launch import exec as launch
 from windlass.launch import probe
@@ -29,7 +30,6 @@ from windlass.launch.model import LaunchPlan
 from windlass.launch.resolve import RUN, looked_for, model_directory
 from windlass.license import gpus
 from windlass.license import settings as license_settings
-from windlass.startup import memory
 from windlass.supervisor.board import FACTS_PATH
 
 SHM = Path("/dev/shm")  # noqa: S108  looked at, not written to

@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 
 from windlass import log
+from windlass.child.output import OutputTail, cause
+from windlass.child.process import Child
 from windlass.errors import RayError
 from windlass.group import arguments
 from windlass.group.plan import GroupPlan
-from windlass.supervisor.child import Child
-from windlass.supervisor.output import OutputTail, cause
 
 START_S_MAX = 120.0
 POLL_S = 0.5

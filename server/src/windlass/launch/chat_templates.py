@@ -9,15 +9,15 @@ from pathlib import Path
 
 from windlass_sizing.files import documents
 
-from windlass.doctor import engine
+from windlass.engine.integrations import release
+from windlass.engine.startup import chat_template
+from windlass.engine.startup.chat_template import Template
+from windlass.engine.startup.first_chat import HELLO, TOOL
+from windlass.engine.startup.model_json import read_json
 from windlass.errors import ChatTemplateError, UsageError
 from windlass.launch.checkpoint import TEMPLATE_BYTES_MAX
 from windlass.launch.model import LaunchPlan, ModelFiles
 from windlass.launch.paths import ENGINES_TEMPLATES, IN_A_TEMPLATE, TEMPLATE
-from windlass.startup import chat_template
-from windlass.startup.chat_template import Template
-from windlass.startup.first_chat import HELLO, TOOL
-from windlass.startup.model_json import read_json
 
 AUTO, OWN_VALUES = "enable-auto-tool-choice", "--default-chat-template-kwargs"
 TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token")
@@ -67,7 +67,7 @@ def _of_the_flag(value: str, tokens: tuple[tuple[str, str], ...]) -> Template:
     """The template of the flag: a file, else the text itself."""
     if IN_A_TEMPLATE & set(value) and not Path(value).is_file():
         return Template(value, f"of --{TEMPLATE}", tokens)
-    folder = engine.installed()
+    folder = release.installed()
     own = folder / ENGINES_TEMPLATES / value if folder else Path(value)
     path = Path(value) if Path(value).is_file() else own
     try:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from windlass_sizing.files import documents
 
+from windlass.engine.startup.model_json import read_json
 from windlass.errors import ModelError
 from windlass.launch.marks import Marks
-from windlass.startup.model_json import read_json
 
 TEMPLATE = "chat_template.jinja"
 ADDITIONAL = "additional_chat_templates"

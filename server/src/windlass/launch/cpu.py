@@ -18,7 +18,7 @@ from windlass.launch.model import Machine, ModelFiles
 
 CORES, UNBOUND = "VLLM_CPU_OMP_THREADS_BIND", "nobind"
 EXECUTOR = "--distributed-executor-backend"
-IN_PROCESS = "windlass.startup.executor.UniProcExecutor"
+IN_PROCESS = "windlass.engine.startup.executor.UniProcExecutor"
 ELSEWHERE = (EXECUTOR, "--nnodes", "-n", "--config")
 """Flags of the engine that say what starts its ranks, or that others are on other machines."""
 RANKS = ("tensor-parallel-size", "pipeline-parallel-size", "sequence-parallel-size")

@@ -12,10 +12,10 @@ from windlass_sizing.files.tensor_names import tensor_names
 from windlass_sizing.model import drafter
 from windlass_sizing.model.facts import ModelFacts, from_config
 
+from windlass.engine.startup import files
+from windlass.engine.startup.model_json import check_files, read_json
 from windlass.errors import ModelError
 from windlass.launch.model import DraftFiles
-from windlass.startup import files
-from windlass.startup.model_json import check_files, read_json
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_BYTES_MAX = 128 * documents.MIB

@@ -13,10 +13,10 @@ from windlass.launch.inputs import LaunchInputs
 
 SWITCH = "conservative-dry-run"
 WORKER_FLAG = lookahead.WORKER_FLAG
-WORKER = "windlass.dry_run.worker.ConservativeDryRun"
+WORKER = "windlass.engine.dry_run.worker.ConservativeDryRun"
 WITH_DRY_RUN = {
-    lookahead.DEVICE_WORKER: "windlass.lookahead.vllm_gpu.DryRunDeviceWorker",
-    sequence_parallel.WORKER: "windlass.sequence_parallel.worker.DryRunSequenceParallelWorker",
+    lookahead.DEVICE_WORKER: "windlass.engine.lookahead.vllm_gpu.DryRunDeviceWorker",
+    sequence_parallel.WORKER: "windlass.engine.sequence_parallel.worker.DryRunSequenceParallelWorker",
 }
 """For each worker of another feature, the one that does both."""
 SIZES = ("--kv-cache-memory-bytes", "--num-gpu-blocks-override")

@@ -16,12 +16,22 @@ from windlass_sizing.settings import values
 from windlass_sizing.settings.flags import Flag, Kind
 
 from windlass import log
-from windlass.adapters import cache
-from windlass.doctor.engine import mismatch
+from windlass.child.output import excerpt
+from windlass.engine.adapters import cache
+from windlass.engine.integrations.release import mismatch
+from windlass.engine.lookahead import ready
+from windlass.engine.prefix_offload import counts
+from windlass.engine.quantization import keep
+from windlass.engine.startup import files, model_infos, phases
+from windlass.engine.startup.first_chat import VARIABLE as FIRST_CHAT
+from windlass.engine.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.errors import EngineError, GroupError, UsageError, WindlassError, usage_errors
+from windlass.front.processes.owner import Owner
+from windlass.front.processes.wire import VARIABLE as OWNER
+from windlass.front.progress import rule
+from windlass.front.usage import journal
 from windlass.group.membership import GroupFacts
 from windlass.group.plan import group_plan
-from windlass.group.start import join
 from windlass.launch import (
     chat_templates,
     first_chat,
@@ -33,27 +43,17 @@ from windlass.launch import (
     processes,
     quantize,
 )
+from windlass.launch.member import join
 from windlass.launch.model import LaunchPlan, Machine
 from windlass.launch.resolve import RUN, Style, looked_for, resolve
 from windlass.license import keeper, settings
 from windlass.license.client import LeaseClient
 from windlass.license.model import holder
 from windlass.log import say
-from windlass.lookahead import ready
-from windlass.prefix_offload import counts
-from windlass.processes.owner import Owner
-from windlass.processes.wire import VARIABLE as OWNER
-from windlass.progress import rule
-from windlass.quantization import keep
-from windlass.startup import files, model_infos, phases
-from windlass.startup.first_chat import VARIABLE as FIRST_CHAT
-from windlass.startup.preread import STOP_WAIT_S, Preread, Progress
 from windlass.supervisor import silence, termination
 from windlass.supervisor.asking import Opening
 from windlass.supervisor.board import EngineFacts, FactsBoard, FactsServer
-from windlass.supervisor.output import excerpt
 from windlass.supervisor.supervise import Engine, Supervisor
-from windlass.usage import journal
 
 FACTS_PORT = 8502
 FACTS_PORT_ROW = Flag("WINDLASS_FACTS_PORT", Kind.PORT, "port of the facts")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from windlass.engine.startup import chat_template
+from windlass.engine.startup.chat_template import Template
+from windlass.engine.startup.first_chat import HELLO, TOOL, Question, chat
 from windlass.launch.chat_templates import AUTO, templates
 from windlass.launch.model import LaunchPlan, ModelFiles
-from windlass.startup import chat_template
-from windlass.startup.chat_template import Template
-from windlass.startup.first_chat import HELLO, TOOL, Question, chat
 
 WORKERS = "worker-num"
 NO_TEXT = ("--skip-tokenizer-init", "--tokens-only")

@@ -12,13 +12,13 @@ from typing import TypeAlias
 from windlass_sizing.settings.setting import Setting
 from windlass_sizing.settings.values import Value
 
-from windlass.adapters.model import AdapterPlan
 from windlass.api.media import engine_media
-from windlass.api.scan import JsonLimits
-from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
 from windlass.api.tracing import TRACES_VARIABLE
+from windlass.engine.adapters.model import AdapterPlan
+from windlass.front.scan import JsonLimits
+from windlass.front.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.launch import sampling
 from windlass.launch.model import ModelFiles
-from windlass.sampling import start_command
 
 GUARD = "windlass.api.guard.Guard"
 MIB = 1024**2
@@ -65,7 +65,7 @@ def front(
         keys_file=str(_value(settings, "api-keys-file") or ""),
         generation_fields=tuple(sorted(model.generation)),
         quantization=str(_value(settings, "quantization") or model.quantization or "none"),
-        no_repeat_missing=start_command.missing(model, words, plugins),
+        no_repeat_missing=sampling.missing(model, words, plugins),
     )
     # The engine's own check of keys would guard some routes only, and answer in another form.
     variables = {SETTINGS_VARIABLE: api.to_json(), ENGINE_KEY_VARIABLE: "", **media.variables}
@@ -73,7 +73,7 @@ def front(
         variables[TRACES_VARIABLE] = "1"
     if keys := _names(settings, "api-keys"):
         variables[KEYS_VARIABLE] = ",".join(keys)
-    rules = start_command.arguments(model, words, plugins)
+    rules = sampling.arguments(model, words, plugins)
     # The guard counts the cached tokens of prompts, which the engine reports only by a flag.
     return Front(
         ("--middleware", GUARD, "--enable-prompt-tokens-details", *media.arguments, *rules),

@@ -17,21 +17,20 @@ from windlass_sizing.model import draft_words, drafter
 from windlass_sizing.settings import engine_words
 from windlass_sizing.settings.setting import DEFAULT
 
+from windlass.engine.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
 from windlass.errors import UsageError
-from windlass.launch import host_drafts, speculation
+from windlass.launch import host_drafts, sampling, speculation
 from windlass.launch.host_drafts import V2_RUNNER
 from windlass.launch.inputs import LaunchInputs, Settings
-from windlass.lookahead.settings import MEMORY_SHARE, VARIABLE, LookaheadSettings
-from windlass.sampling import start_command
 
 SWITCH, TOKENS, CONFIG_DIR = "use-lookahead", "num-speculative-tokens", "lookahead-cache-config-dir"
 MEMORY, IGNORE_PROMPT = "cpu-decoding-memory-utilization", "ignore-prompt-for-lookahead-cache"
 OURS = (TOKENS, CONFIG_DIR, MEMORY, IGNORE_PROMPT)
 WORKER_FLAG, SPECULATION = "--worker-cls", "--speculative-config"
-DRAFTING = start_command.SPECULATION
-HOST = ("windlass.lookahead.vllm_cpu.HostWorker", "windlass.lookahead.vllm_cpu.HostProposer")
-DEVICE_WORKER = "windlass.lookahead.vllm_gpu.DeviceWorker"
-SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.lookahead.scheduler.LookaheadScheduler"
+DRAFTING = sampling.SPECULATION
+HOST = ("windlass.engine.lookahead.vllm_cpu.HostWorker", "windlass.engine.lookahead.vllm_cpu.HostProposer")
+DEVICE_WORKER = "windlass.engine.lookahead.vllm_gpu.DeviceWorker"
+SCHEDULER_FLAG, SCHEDULER = "--scheduler-cls", "windlass.engine.lookahead.scheduler.LookaheadScheduler"
 ANY_LENGTH = "enable_adaptive_verification"
 DRAFTS_ALIKE = frozenset(
     {
@@ -267,7 +266,7 @@ def _other_worker(start: LaunchInputs) -> str:
 
 
 def _no_text(start: LaunchInputs) -> str:
-    return "" if start_command.generates(start.model, start.words) else "the model does not generate"
+    return "" if sampling.generates(start.model, start.words) else "the model does not generate"
 
 
 CONTRADICTIONS: tuple[Callable[[LaunchInputs], str | None], ...] = (

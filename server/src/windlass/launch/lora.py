@@ -1,4 +1,4 @@
-"""Adapters as settings: what the flags ask for, and what the plan of `windlass.adapters` makes of them. Pure."""
+"""Adapters as settings: what the flags ask for, and what the plan of `windlass.engine.adapters` makes of them. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from windlass_sizing.settings.lora_modules import Given
 from windlass_sizing.settings.setting import DEFAULT, MATCH, Setting
 from windlass_sizing.settings.values import SWITCH_WORDS
 
-from windlass.adapters import cache, plan
-from windlass.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Want
+from windlass.engine.adapters import cache, plan
+from windlass.engine.adapters.model import ONLY, Adapter, AdapterPlan, Asked, Want
 from windlass.errors import UsageError
 from windlass.launch.model import ModelFiles
 

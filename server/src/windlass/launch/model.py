@@ -9,10 +9,11 @@ from windlass_sizing.model.facts import ModelFacts
 from windlass_sizing.settings.setting import Setting
 from windlass_sizing.settings.values import Value
 
-from windlass.adapters.model import Adapters, Merge
+from windlass.engine.adapters.model import Adapters, Merge
+from windlass.engine.startup.first_chat import Question
 from windlass.group.plan import GroupPlan
 from windlass.launch.marks import Marks
-from windlass.startup.first_chat import Question
+from windlass.license.model import Gpu
 
 ENGINE_PORT = 8000
 
@@ -77,14 +78,6 @@ class ModelFiles:
     def weights_path(self) -> str:
         """The directory of the weights."""
         return self.base or self.path
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU of this container."""
-
-    uuid: str
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass.doctor import engine
+from windlass.engine.integrations import release
 from windlass.errors import UsageError
 from windlass.launch.model import LaunchPlan
 
@@ -33,7 +33,7 @@ def check(plan: LaunchPlan) -> None:
 
 
 def _is_template(text: str) -> bool:
-    folder = engine.installed()
+    folder = release.installed()
     return Path(text).is_file() or (folder is not None and (folder / ENGINES_TEMPLATES / text).is_file())
 
 

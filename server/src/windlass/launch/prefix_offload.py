@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from windlass_sizing.settings import engine_words
 from windlass_sizing.settings.setting import DEFAULT
 
+from windlass.engine.prefix_offload import counts
+from windlass.engine.prefix_offload import settings as keys
 from windlass.errors import UsageError
 from windlass.launch.inputs import LaunchInputs
-from windlass.prefix_offload import counts
-from windlass.prefix_offload import settings as keys
 
 SWITCH, SHARE, SIZE = "enable-prefix-cache-offload", "cpu-prefill-memory-utilization", "prefix-offload-mib"
 THRESHOLD, HIT_COUNT = "apc-offload-min-access-threshold", "apc-offload-enable-hit-cnt"

@@ -18,14 +18,14 @@ from windlass_sizing.placement.sequence import obstacle
 from windlass_sizing.quantization.methods import SMOOTHQUANT, SMOOTHQUANT_FILE
 from windlass_sizing.settings.setting import FROM_FILE
 
-from windlass.adapters import read
-from windlass.adapters.model import Asked
+from windlass.engine.adapters import read
+from windlass.engine.adapters.model import Asked
+from windlass.engine.startup import memory, processors
+from windlass.engine.startup.model_json import check_files, read_json
 from windlass.launch import checkpoint, draft_files
 from windlass.launch.model import Machine, ModelFiles
 from windlass.launch.templates import EOS
 from windlass.license import gpus
-from windlass.startup import memory, processors
-from windlass.startup.model_json import check_files, read_json
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the engine's own place for memory that its processes share
 ENGINE_VARIABLE = "WINDLASS_ENGINE"

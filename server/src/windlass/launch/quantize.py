@@ -14,9 +14,9 @@ from windlass_sizing.quantization.question import CPU, Architecture, Card, Check
 from windlass_sizing.settings.setting import CHECKPOINT, DEFAULT, Setting
 from windlass_sizing.settings.values import Value
 
+from windlass.engine.quantization import methods
 from windlass.errors import UsageError
 from windlass.launch.model import Machine, ModelFiles
-from windlass.quantization import methods
 
 METHOD, LOAD, BEYOND = "quantization", "load-format", "ignore-engine-limits"
 LOADER = "windlass"

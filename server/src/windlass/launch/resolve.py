@@ -18,7 +18,7 @@ from windlass_sizing.settings.in_force import Layers, Settings, settings_in_forc
 from windlass_sizing.settings.parse import CommandLine, parse
 from windlass_sizing.settings.setting import DEFAULT, FROM_FILE, MATCH, Setting
 
-from windlass.adapters.model import Asked
+from windlass.engine.adapters.model import Asked
 from windlass.errors import UsageError, usage_errors
 from windlass.group import arguments
 from windlass.launch import (
@@ -34,6 +34,7 @@ from windlass.launch import (
     prefix_offload,
     processes,
     quantize,
+    sampling,
     sequence_parallel,
     speculation,
     templates,
@@ -41,7 +42,6 @@ from windlass.launch import (
 from windlass.launch.front import front
 from windlass.launch.inputs import LaunchInputs
 from windlass.launch.model import LaunchPlan, Machine, ModelFiles, PlannedFile
-from windlass.sampling import start_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def resolve(
     split = sequence_parallel.decide(start)
     others = (*drafts.arguments, *offload.arguments, *split.arguments)
     dry = dry_run.decide(start, others)
-    api = front(settings, model, line.engine_words, adapters, environment.get(start_command.PLUGINS_VARIABLE))
+    api = front(settings, model, line.engine_words, adapters, environment.get(sampling.PLUGINS_VARIABLE))
     engine = tuple(setting for setting in settings.values() if _reaches_engine(setting))
     return LaunchPlan(
         settings=tuple(settings[flag.name] for flag in FLAGS if flag.name in settings),

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from windlass_sizing import engine_flags
 
 from windlass.errors import UsageError
-from windlass.launch import host_drafts, lookahead, prefix_offload
+from windlass.launch import host_drafts, lookahead, prefix_offload, sampling
 from windlass.launch.inputs import LaunchInputs
-from windlass.sampling import start_command
 
 SIZE = "sequence-parallel-size"
 ENGINES_SIZE, BACKEND, WORKER_FLAG = "--prefill-context-parallel-size", "--attention-backend", lookahead.WORKER_FLAG
-CUSTOM, WORKER = "CUSTOM", "windlass.sequence_parallel.worker.SequenceParallelWorker"
+CUSTOM, WORKER = "CUSTOM", "windlass.engine.sequence_parallel.worker.SequenceParallelWorker"
 """The engine's name for an attention of others, which the worker's module registers."""
 ENGINES_OWN = frozenset(
     {
@@ -57,7 +56,7 @@ def _model(start: LaunchInputs) -> str | None:
 
 
 def _no_text(start: LaunchInputs) -> str | None:
-    if start_command.generates(start.model, start.words):
+    if sampling.generates(start.model, start.words):
         return None
     return f"--{SIZE} splits prompts that are answered, and this model does not generate; leave it out"
 

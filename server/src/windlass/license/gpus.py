@@ -10,8 +10,8 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from windlass.launch.model import Gpu
 from windlass.license import nvml
+from windlass.license.model import Gpu
 
 SMI = "nvidia-smi"
 """The driver's program."""

@@ -1,4 +1,4 @@
-"""What is asked of a license server and what it answers, as values. No behaviour."""
+"""The GPUs that need a license, what is asked of a license server and what it answers, as values. No behaviour."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 GPUS_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU of this container."""
+
+    uuid: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
-from windlass.launch.model import Gpu
+from windlass.license.model import Gpu
 
 LIBRARY = "libnvidia-ml.so.1"
 TEXT_BYTES = 96  # NVML's own bound of names and UUIDs

@@ -14,12 +14,12 @@ from urllib.parse import urljoin
 
 import httpx
 
-from windlass.api.starting import HEADER, KEY_VARIABLE, OVER_PATH
+from windlass.engine.startup import first_chat
+from windlass.engine.startup.first_chat import Outcome, Question
 from windlass.errors import FirstChatError, WindlassError
-from windlass.progress.rule import RESTART_S
-from windlass.progress.watch import HEADER as HEADER_STALLED
-from windlass.startup import first_chat
-from windlass.startup.first_chat import Outcome, Question
+from windlass.front.progress.rule import RESTART_S
+from windlass.front.progress.watch import HEADER as HEADER_STALLED
+from windlass.front.starting import HEADER, KEY_VARIABLE, OVER_PATH
 from windlass.supervisor import own_tls
 
 HEALTH_EVERY_S = 1.0

@@ -20,14 +20,14 @@ from typing import Any
 
 from windlass_base.bounded_server import END_LOOK_S, BoundedServer
 
+from windlass.engine.prefix_offload import counts
+from windlass.engine.startup import measured, phases
+from windlass.engine.startup.preread import Progress
 from windlass.errors import UsageError, WindlassError
+from windlass.front.usage import page as usage
 from windlass.group.membership import GroupFacts
 from windlass.license.keeper import LicenseFacts
-from windlass.prefix_offload import counts
-from windlass.startup import measured, phases
-from windlass.startup.preread import Progress
 from windlass.supervisor import metrics, own_tls
-from windlass.usage import page as usage
 
 FACTS_PATH = "/windlass/facts"
 READY_PATH = "/windlass/ready"

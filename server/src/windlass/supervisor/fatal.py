@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from windlass.supervisor.output import cause, without_prefix
+from windlass.child.output import cause, without_prefix
 
 # A follower of a group has no outer process: its main one tells of its workers.
 INNER_ERROR = re.compile(r"^\((?:EngineCore|Worker|MainProcess)\S* pid=\d+\) ERROR ")

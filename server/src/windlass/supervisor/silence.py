@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from windlass.supervisor.output import without_prefix
+from windlass.child.output import without_prefix
 
 VARIABLE = "WINDLASS_START_TIMEOUT"
 DEFAULT_S = 1800

@@ -16,6 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass import log
+from windlass.child.output import OutputTail, cause, lost_its_peer, refused_flags, without_prefix
+from windlass.child.process import Child, reap_orphans
+from windlass.engine.startup import phases
+from windlass.engine.startup.first_chat import Question
 from windlass.errors import (
     EngineError,
     EngineStalledError,
@@ -26,13 +30,9 @@ from windlass.errors import (
 )
 from windlass.group.membership import Membership
 from windlass.license.keeper import LicenseKeeper
-from windlass.startup import phases
-from windlass.startup.first_chat import Question
 from windlass.supervisor import fatal, silence
 from windlass.supervisor.asking import Api, Opening
 from windlass.supervisor.board import FactsBoard
-from windlass.supervisor.child import Child, reap_orphans
-from windlass.supervisor.output import OutputTail, cause, lost_its_peer, refused_flags, without_prefix
 from windlass.supervisor.silence import Silence
 
 CULPRIT_WAIT_S = 15.0

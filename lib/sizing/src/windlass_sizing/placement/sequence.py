@@ -12,7 +12,7 @@ ROWS_EACH_MIN = 128
 
 A shorter step takes as long as reading the weights, so the exchange would only be added. A prompt is cut into 2 N
 parts. N ranks of 128 rows are more than 2 N (2 N - 1) up to 32 ranks, so no rank is left without rows.
-`windlass.sequence_parallel.schedule` decides by it.
+`windlass.engine.sequence_parallel.schedule` decides by it.
 """
 BYTES = 2  # of a value on its way: keys, values and hidden states are float16 or bfloat16
 LONG_TOKENS = 16384

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from windlass.api import connections, paths, scan
-from windlass.api.asgi import (
+from windlass.front import connections, paths, scan
+from windlass.front.asgi import (
     Answer,
     Application,
     Receive,
@@ -24,13 +24,13 @@ from windlass.api.asgi import (
     request_id,
     with_body,
 )
-from windlass.api.budget import Budget
-from windlass.api.gate import Gate, in_turn
-from windlass.api.intake import Gone, Hold, Intake
-from windlass.api.keys import EVERYONE, KeyRing
-from windlass.api.outbox import Outbox, Reader, Stock
-from windlass.api.refusal import Refusal
-from windlass.api.scan import JsonLimits
+from windlass.front.budget import Budget
+from windlass.front.gate import Gate, in_turn
+from windlass.front.intake import Gone, Hold, Intake
+from windlass.front.keys import EVERYONE, KeyRing
+from windlass.front.outbox import Outbox, Reader, Stock
+from windlass.front.refusal import Refusal
+from windlass.front.scan import JsonLimits
 
 from windlass_deepspeed.api import bodies
 from windlass_deepspeed.errors import RequestError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from windlass.sampling.ngrams import SIZE_MAX
+from windlass.engine.sampling.ngrams import SIZE_MAX
 
 from windlass_deepspeed.errors import RequestError
 from windlass_deepspeed.sampling import Sampling

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from windlass.sampling.banning import ban
-from windlass.sampling.ngrams import Ngrams
+from windlass.engine.sampling.banning import ban
+from windlass.engine.sampling.ngrams import Ngrams
 
 from windlass_deepspeed.sampling import Sampling
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from windlass.api import paths, routes
-from windlass.api.asgi import REQUEST_ID, Answer, Receive, Scope, header, replaced
-from windlass.api.settings import ApiSettings
+from windlass.api import routes
 from windlass.api.steps.request import Request
+from windlass.front import paths
+from windlass.front.asgi import REQUEST_ID, Answer, Receive, Scope, header, replaced
+from windlass.front.settings import ApiSettings
 
 
 class PathReader:

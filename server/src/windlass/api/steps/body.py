@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from windlass.api import body
 from windlass.api.body import Body
-from windlass.api.intake import SMALL_BYTES, Intake
-from windlass.api.settings import ApiSettings
 from windlass.api.steps.request import Request
+from windlass.front.intake import SMALL_BYTES, Intake
+from windlass.front.settings import ApiSettings
 
 PARSERS = 2
 """Threads for large bodies: one holds the interpreter at a time, and a second begins while the first one ends."""

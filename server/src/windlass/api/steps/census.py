@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.api.steps.state import State
-from windlass.processes import numbers
-from windlass.processes.member import SharedGate, SharedLimits
-from windlass.processes.numbers import Numbers
+from windlass.front.processes import numbers
+from windlass.front.processes.member import SharedGate, SharedLimits
+from windlass.front.processes.numbers import Numbers
 
 
 class Census:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 from windlass.api import names, remedies, shortcut
-from windlass.api.asgi import Application, Scope, replay, with_body
 from windlass.api.body import Body
 from windlass.api.remedies import ErrorContext
 from windlass.api.routes import Access
-from windlass.api.settings import ApiSettings
 from windlass.api.steps.request import Request
+from windlass.front.asgi import Application, Scope, replay, with_body
+from windlass.front.settings import ApiSettings
 
 
 class Engine:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.api.asgi import credential
-from windlass.api.keys import KeyRing
 from windlass.api.steps.request import Request
+from windlass.front.asgi import credential
+from windlass.front.keys import KeyRing
 
 
 class KeyCheck:

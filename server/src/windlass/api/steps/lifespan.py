@@ -7,15 +7,16 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from windlass.api import connections, fetching, shortcut
-from windlass.api.asgi import Application, Message, Receive, Scope, Send
+from windlass.api import fetching, shortcut
 from windlass.api.steps.engine import Engine
 from windlass.api.steps.state import State
 from windlass.api.stopping import on_stop
-from windlass.processes.member import Link
-from windlass.processes.wire import STEPS
-from windlass.progress import rule, watch
-from windlass.progress.watch import Watch
+from windlass.front import connections
+from windlass.front.asgi import Application, Message, Receive, Scope, Send
+from windlass.front.processes.member import Link
+from windlass.front.processes.wire import STEPS
+from windlass.front.progress import rule, watch
+from windlass.front.progress.watch import Watch
 
 log = logging.getLogger(__name__)
 

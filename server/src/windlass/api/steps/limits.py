@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from windlass.api.intake import announced_bytes
 from windlass.api.steps.request import Request
 from windlass.api.tracing import Traces
-from windlass.usage.account import Accounts
+from windlass.front.intake import announced_bytes
+from windlass.front.usage.account import Accounts
 
 
 class Limits:

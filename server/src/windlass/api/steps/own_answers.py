@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from windlass.api import names, pages
-from windlass.api.asgi import Scope
-from windlass.api.starting import OVER_PATH
 from windlass.api.steps.census import Census
 from windlass.api.steps.probes import Probes
 from windlass.api.steps.request import Request
 from windlass.api.steps.state import State
+from windlass.front.asgi import Scope
+from windlass.front.starting import OVER_PATH
 
 REPLACED_HEADERS = ("content-type", "content-length")
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from windlass.api.body import Body
-from windlass.api.gate import Gate, in_turn
-from windlass.api.intake import Intake
-from windlass.api.keys import KeyRing
 from windlass.api.steps.request import Request
-from windlass.processes.member import SharedGate
+from windlass.front.gate import Gate, in_turn
+from windlass.front.intake import Intake
+from windlass.front.keys import KeyRing
+from windlass.front.processes.member import SharedGate
 
 Leave = Callable[[], None]
 

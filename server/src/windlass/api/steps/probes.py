@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from windlass.api.asgi import RawHeaders
-from windlass.api.refusal import Refusal
-from windlass.api.starting import KEY_VARIABLE, PROBES, Start
 from windlass.api.steps.request import Request
-from windlass.processes.member import Link
-from windlass.processes.wire import STALLED, STARTED
-from windlass.progress import rule
-from windlass.progress.watch import Watch
+from windlass.front.asgi import RawHeaders
+from windlass.front.processes.member import Link
+from windlass.front.processes.wire import STALLED, STARTED
+from windlass.front.progress import rule
+from windlass.front.progress.watch import Watch
+from windlass.front.refusal import Refusal
+from windlass.front.starting import KEY_VARIABLE, PROBES, Start
 
 
 class Probes:

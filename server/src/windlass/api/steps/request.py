@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from windlass.api.asgi import Answer, Receive, Scope, has_body, header
 from windlass.api.body import EMPTY, Body
-from windlass.api.key_document import Key
-from windlass.api.keys import NOBODY
 from windlass.api.remedies import ErrorContext
 from windlass.api.routes import Route, Rows
-from windlass.usage.account import Account
+from windlass.front.asgi import Answer, Receive, Scope, has_body, header
+from windlass.front.key_document import Key
+from windlass.front.keys import NOBODY
+from windlass.front.usage.account import Account
 
 NO_ROUTE = Route("", json=False, gated=False)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windlass.api.asgi import has_body
-from windlass.api.refusal import Refusal
 from windlass.api.steps.request import Request
+from windlass.front.asgi import has_body
+from windlass.front.refusal import Refusal
 
 
 def check_route(request: Request) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from windlass.api.budget import Budget
-from windlass.api.intake import SMALL_BYTES, Hold, Intake
-from windlass.api.keys import KeyRing
-from windlass.api.settings import ApiSettings
 from windlass.api.steps.request import Request
+from windlass.front.budget import Budget
+from windlass.front.intake import SMALL_BYTES, Hold, Intake
+from windlass.front.keys import KeyRing
+from windlass.front.settings import ApiSettings
 
 
 class SizeCheck:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from windlass.api import paths, routes
-from windlass.api.asgi import Application, Receive, Scope, Send, credential, header
-from windlass.api.refusal import Refusal
+from windlass.api import routes
 from windlass.api.routes import Access
 from windlass.api.steps.state import State
+from windlass.front import paths
+from windlass.front.asgi import Application, Receive, Scope, Send, credential, header
+from windlass.front.refusal import Refusal
 
 POLICY_VIOLATION = 1008
 

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.api.budget import Budget, Shares
-from windlass.api.gate import Gate
-from windlass.api.keys import KeyFile, KeyRing
-from windlass.api.outbox import UNREAD_BYTES_MAX, Stock
-from windlass.api.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
-from windlass.limits.limiter import Limiter
-from windlass.limits.replicas import Replicas
-from windlass.limits.settings import replicas
-from windlass.processes.member import Link, SharedGate, SharedLimits
-from windlass.usage import journal
-from windlass.usage.account import Accounts
+from windlass.front.budget import Budget, Shares
+from windlass.front.gate import Gate
+from windlass.front.keys import KeyFile, KeyRing
+from windlass.front.limits.limiter import Limiter
+from windlass.front.limits.replicas import Replicas
+from windlass.front.limits.settings import replicas
+from windlass.front.outbox import UNREAD_BYTES_MAX, Stock
+from windlass.front.processes.member import Link, SharedGate, SharedLimits
+from windlass.front.settings import KEYS_VARIABLE, SETTINGS_VARIABLE, ApiSettings
+from windlass.front.usage import journal
+from windlass.front.usage.account import Accounts
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from windlass_sizing.placement.formula import Serving
 from windlass_sizing.speed.predict import Load, Prediction, speed
 
 from windlass.bench.running.matrix import Arm
-from windlass.cli.table import plain
+from windlass.table import plain
 
 FIGURES = (
     ("TTFT P50", "median_ttft_ms", "ttft_ms", 1),

@@ -18,7 +18,7 @@ from windlass.bench.running.predicted import Planned, Seen
 from windlass.bench.serving import plots
 from windlass.bench.serving.record import Record, warnings
 from windlass.bench.serving.tables import as_csv, as_text
-from windlass.cli.table import plain
+from windlass.table import plain
 
 MARGIN = 0.02
 SHOWN = (

@@ -11,9 +11,9 @@ from pathlib import Path
 from windlass.bench.serving import talks
 from windlass.bench.serving.command import OUTPUT_LEN
 from windlass.bench.serving.load import DataSet, Load
+from windlass.engine.startup import chat_template
+from windlass.engine.startup.chat_template import Template
 from windlass.errors import UsageError
-from windlass.startup import chat_template
-from windlass.startup.chat_template import Template
 
 CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")

@@ -1,0 +1,1 @@
+"""A child process and its output, as the supervisor and a group's head run one."""

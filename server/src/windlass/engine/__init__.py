@@ -1,0 +1,1 @@
+"""Integrations with vLLM, and the files that vLLM starts from. Every import of vLLM in a server is below here."""
