@@ -210,6 +210,24 @@ def test_bad_lease_request(body: str, status: int, message: str, server: Any) ->
     assert server.audit_events() == []
 
 
+@pytest.mark.parametrize("path", ["/v1/leases", "/ls"])
+async def test_a_client_that_leaves_amid_its_body_raises_nothing(path: str, server: Any) -> None:
+    """Else anybody could fill the log with tracebacks."""
+    received = iter([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return next(received)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    form = (b"content-type", b"multipart/form-data; boundary=x")
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": [form]}
+    await server.client.app(scope, receive, send)
+    assert sent[0]["status"] in (400, 422)
+
+
 def test_view_of_ten_thousand_gpus(server: Any, a_license: Callable[..., Any], now: datetime) -> None:
     """A large license is uploaded and viewed whole."""
     license_ = a_license(10_000, limit=10)

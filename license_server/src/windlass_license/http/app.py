@@ -10,15 +10,15 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from functools import cache, partial
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
-from starlette.routing import Route
-from starlette.types import Lifespan, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
 
 from windlass_license import __version__
 from windlass_license.clock import GuardedClock, Seconds
@@ -26,23 +26,20 @@ from windlass_license.cluster.callers import Callers
 from windlass_license.election.activation import Activation
 from windlass_license.election.data_lock import Election, FileLock
 from windlass_license.errors import FileRefusal, LicenseFileError, NotNowError, StandByError, UnknownCallerError
-from windlass_license.http import lease_path
 from windlass_license.http.admin import PROXIED, admin_only
 from windlass_license.http.audit_page import add_audit_path
 from windlass_license.http.description import (
     ADMIN,
     FILE,
-    NO_TOKEN,
     NOT_NOW,
     UPLOAD_OPERATION,
     YAML,
-    describe_leases,
 )
-from windlass_license.http.lease_path import RETRY_AFTER_S, LeasePath, caller_of, problem
+from windlass_license.http.lease_path import add_lease_paths
 from windlass_license.http.metrics import Metrics
 from windlass_license.http.remembered import EachSecond, LicenseViews
 from windlass_license.http.upload import read_upload
-from windlass_license.http.wire import explain
+from windlass_license.http.wire import BadRequestError, TooLargeError, explain
 from windlass_license.license_file.answer_key import load_or_make
 from windlass_license.license_file.keys import public_pem
 from windlass_license.rules.gate import NO_LICENSE
@@ -56,33 +53,14 @@ AllowOlder = Annotated[bool, Query(alias="allowOlder", description="let a licens
 _STATUS = {FileRefusal.TOO_LARGE: 413}
 
 
-class LicenseApp(FastAPI):
-    """The framework's application with a short way to the path that pods ask."""
-
-    def __init__(self, leases: LeasePath, lifespan: Lifespan[FastAPI]) -> None:
-        # No page of the framework, for it would load scripts from outside the cluster; the description is made once.
-        title = "Windlass license server"
-        super().__init__(title=title, version=__version__, lifespan=lifespan, openapi_url=None)
-        self._leases = leases
-        self._openapi_json = b""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lease requests pass the framework by."""
-        if scope["type"] == "http" and scope["path"] == lease_path.PATH and scope["method"] == "POST":
-            await self._leases(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-    def openapi(self) -> dict[str, Any]:
-        """The description, with what the framework does not see."""
-        if self.openapi_schema is None:
-            describe_leases(super().openapi())
-        return super().openapi()
-
-    def openapi_json(self) -> bytes:
-        """The same as JSON, made once."""
-        self._openapi_json = self._openapi_json or json.dumps(self.openapi()).encode()
-        return self._openapi_json
+Problem = NotNowError | UnknownCallerError | BadRequestError | TooLargeError
+PROBLEMS: dict[type[Problem], tuple[int, dict[str, str]]] = {
+    NotNowError: (503, {"Retry-After": "2"}),
+    UnknownCallerError: (401, {"WWW-Authenticate": "Bearer"}),
+    BadRequestError: (422, {}),
+    TooLargeError: (413, {}),
+}
+"""Errors that decide nothing: the status of their answer, and its headers."""
 
 
 def create_app(
@@ -110,16 +88,17 @@ def create_app(
         if callers is not None:
             callers.close()
 
-    leases = LeasePath(activation, metrics, int(settings.ttl.total_seconds()), callers)
-    app = LicenseApp(leases, lifespan)
+    # No page of the framework, for it would load scripts from outside the cluster; the description is made once.
+    app = FastAPI(title="Windlass license server", version=__version__, lifespan=lifespan, openapi_url=None)
+    add_lease_paths(app, activation, metrics, int(settings.ttl.total_seconds()), callers)
     _add_probes(app, activation, monotonic)
     _add_figures(app, metrics, monotonic)
     _add_license_paths(app, activation, metrics, settings)
     add_audit_path(app, activation, admin_only(settings.admin_token))
-    _add_lease_paths(app, activation, leases, callers)
     app.add_exception_handler(RequestValidationError, _explain_bad_request)
-    app.add_exception_handler(NotNowError, _not_now)
-    app.add_exception_handler(UnknownCallerError, _unknown_caller)
+    app.add_exception_handler(ClientDisconnect, _client_left)
+    for kind, (status, headers) in PROBLEMS.items():
+        app.add_exception_handler(kind, partial(_problem, status, headers))
     return app
 
 
@@ -177,8 +156,9 @@ def _fault(activation: Activation) -> NotNowError | None:
     return None
 
 
-def _add_figures(app: LicenseApp, metrics: Metrics, monotonic: Seconds) -> None:
+def _add_figures(app: FastAPI, metrics: Metrics, monotonic: Seconds) -> None:
     figures = EachSecond(metrics.text, monotonic)
+    description = cache(lambda: json.dumps(app.openapi()).encode())
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def read_metrics() -> Response:
@@ -187,7 +167,7 @@ def _add_figures(app: LicenseApp, metrics: Metrics, monotonic: Seconds) -> None:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def read_description() -> Response:
-        return Response(app.openapi_json(), media_type="application/json")
+        return Response(description(), media_type="application/json")
 
 
 def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, settings: Settings) -> None:
@@ -236,18 +216,6 @@ def _add_license_paths(app: FastAPI, activation: Activation, metrics: Metrics, s
         return Response(await views.of(license_, whole=whole), media_type="application/yaml")
 
 
-def _add_lease_paths(app: FastAPI, activation: Activation, leases: LeasePath, callers: Callers | None) -> None:
-    app.router.routes.append(Route(lease_path.PATH, leases, methods=["POST"]))
-
-    @app.delete("/v1/leases/{lease_id}", status_code=204, response_class=Response, responses=NOT_NOW | NO_TOKEN)
-    async def release(lease_id: str, request: Request) -> Response:
-        """Give the GPUs of a lease of this pod back; done also when there is no such lease."""
-        caller = await caller_of(callers, request.headers, request.scope)
-        active = activation.active()
-        await active.run(active.service.release(lease_id, caller.uid if caller else None))
-        return Response(status_code=204)
-
-
 def summary(license_: License) -> str:
     """What is in force, in one line."""
     limit = f"{license_.limit} at a time" if license_.limit else "no limit"
@@ -256,22 +224,20 @@ def summary(license_: License) -> str:
     return f"customer {license_.customer}, appid {license_.appid}, {gpus}, {limit}, expires {expires}"
 
 
-async def _explain_bad_request(_: Request, error: Exception) -> Response:
+async def _explain_bad_request(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    message = explain((row["loc"][1:], row["msg"]) for row in error.errors())
-    return Response(problem("BadRequest", message), 422, media_type="application/json")
+    sentence = explain((row["loc"][1:], row["msg"]) for row in error.errors())
+    return await _problem(422, {}, request, BadRequestError(sentence))
 
 
-async def _unknown_caller(_: Request, error: Exception) -> Response:
-    if not isinstance(error, UnknownCallerError):
+async def _client_left(request: Request, _: Exception) -> Response:
+    """Answer a client that left amid its body: nobody hears it, and the log has no traceback of it."""
+    return await _problem(422, {}, request, BadRequestError("the request ends before its body does"))
+
+
+async def _problem(status: int, headers: dict[str, str], _: Request, error: Exception) -> Response:
+    if not isinstance(error, Problem):
         raise error
-    asks = {"WWW-Authenticate": "Bearer"}
-    return Response(problem(error.reason, str(error)), 401, asks, "application/json")
-
-
-async def _not_now(_: Request, error: Exception) -> Response:
-    if not isinstance(error, NotNowError):
-        raise error
-    again = {"Retry-After": str(RETRY_AFTER_S)}
-    return Response(problem(error.reason, str(error)), 503, again, "application/json")
+    body = {"reason": error.reason, "message": str(error)}
+    return Response(json.dumps(body, ensure_ascii=False), status, headers, "application/json")

@@ -2,10 +2,6 @@
 
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
-
-from windlass_license.http.lease_path import PATH
 from windlass_license.http.wire import GrantedBody, LeaseBody, ProblemBody, RefusedBody
 
 Responses = dict[int | str, dict[str, Any]]
@@ -78,27 +74,21 @@ UPLOAD_OPERATION: dict[str, Any] = {
 }
 
 
-def describe_leases(document: dict[str, Any]) -> None:
-    """Add `POST /v1/leases` to an OpenAPI document."""
-    kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = [(LeaseBody, "validation")]
-    kinds += [(kind, "serialization") for kind in (GrantedBody, RefusedBody, ProblemBody)]
-    refs, schemas = models_json_schema(kinds, ref_template="#/components/schemas/{model}")
-    document["components"]["schemas"] |= schemas["$defs"]
+def _lease_schema() -> dict[str, Any]:
+    """Return the schema of a request with the holder's in its place: the framework adds those of answers alone."""
+    schema = LeaseBody.model_json_schema()
+    schema["properties"]["holder"] = schema.pop("$defs")["HolderBody"]
+    return schema
 
-    def content(kind: type[BaseModel], mode: JsonSchemaMode = "serialization") -> dict[str, Any]:
-        return {"application/json": {"schema": refs[kind, mode]}}
 
-    document["paths"].setdefault(PATH, {})["post"] = {
-        "summary": "Lease",
-        "description": "Grant, renew or refuse a lease on all of the pod's GPUs.",
-        "operationId": "lease",
-        "requestBody": {"required": True, "content": content(LeaseBody, "validation")},
-        "responses": {
-            "200": {"description": "granted or renewed", "content": content(GrantedBody)},
-            "401": {"description": "the pod's token is missing or refused", "content": content(ProblemBody)},
-            "403": {"description": "refused, and why", "content": content(RefusedBody)},
-            "413": {"description": "the body is too large", "content": content(ProblemBody)},
-            "422": {"description": "the request is not understood", "content": content(ProblemBody)},
-            "503": {"description": "a stand-by, or the disk is full; ask again", "content": content(ProblemBody)},
-        },
+LEASE_OPERATION: dict[str, Any] = {
+    "responses": {
+        200: {"model": GrantedBody, "description": "granted or renewed"},
+        403: {"model": RefusedBody, "description": "refused, and why"},
+        413: {"model": ProblemBody, **_TOO_LARGE},
     }
+    | NO_TOKEN
+    | BAD_REQUEST
+    | NOT_NOW,
+    "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": _lease_schema()}}}},
+}

@@ -1,6 +1,6 @@
 """The JSON of `/v1/leases`: what a pod may send, what it is answered, and the description of both.
 
-Pydantic stays in this file. Bodies are parsed and written here by hand, not by the framework: this is the hot path.
+Bodies are parsed from bytes, before the framework makes objects of them: a hostile one costs what its length does.
 """
 
 import json
@@ -27,6 +27,14 @@ _PLACES_NAMED = 8
 
 class BadRequestError(Exception):
     """The request is not understood; the text names the fields."""
+
+    reason = "BadRequest"
+
+
+class TooLargeError(Exception):
+    """The body is larger than any sensible request."""
+
+    reason = "TooLarge"
 
 
 class HolderBody(BaseModel):

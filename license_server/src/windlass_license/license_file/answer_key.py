@@ -75,13 +75,10 @@ class Signer:
     certificate: str
     """The header's value: issuer's key id, certificate, signature, separated by dots."""
 
-    def headers(self, status: int, body: bytes) -> list[tuple[bytes, bytes]]:
+    def headers(self, status: int, body: bytes) -> dict[str, str]:
         """What goes with an answer."""
-        signature = base64.b64encode(self.key.sign(_ANSWER_MAGIC + f"{status}\n".encode() + body))
-        return [
-            (SIGNATURE_HEADER.encode(), signature),
-            (CERTIFICATE_HEADER.encode(), self.certificate.encode()),
-        ]
+        signature = base64.b64encode(self.key.sign(_ANSWER_MAGIC + f"{status}\n".encode() + body)).decode()
+        return {SIGNATURE_HEADER: signature, CERTIFICATE_HEADER: self.certificate}
 
 
 def certificate_header(certified: Certified, signature: str, issuer_id: str) -> str:
