@@ -60,14 +60,14 @@ SERVICES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def namespace(apiserver, kind) -> str:
-    """One of the same name as in the former release's run, since the plan's record digests it."""
+    """Namespace of the same name as in the former release's run, since the plan's record digests it."""
     name = f"former-{kind.replace(' ', '-').lower()}"
     apiserver.kubectl("create", "namespace", name)
     return name
 
 
 def stored(bed: Bed) -> dict[str, Any]:
-    """What decides whether pods are replaced: their template, the operator's memory of it, and the plan."""
+    """Stored values by which pods are replaced: their template, the operator's memory of it, and the plan."""
     deployment, service = bed.get("deployment", "qwen"), bed.get("service", "qwen")
     return {
         "template": deployment["spec"]["template"],
