@@ -13,8 +13,6 @@ import pytest
 import yaml
 from windlass_console import cli
 from windlass_console.views.license_places import DEFAULT, named_by
-from windlass_console.views.row import PASSING
-from windlass_operator.status import reasons
 
 from .conftest import Helm, documents
 
@@ -131,13 +129,6 @@ def test_an_ingress_leads_to_the_prefix(render):
 def test_a_wrong_value_is_refused_by_its_name(template, console, word):
     done = template(console)
     assert (done.returncode != 0, word in done.stderr) == (True, True), done.stderr
-
-
-def test_reasons_that_pass_by_themselves_are_the_operators():
-    """Of the closed table, and none that somebody must answer; Ready never has the others of that severity."""
-    normal = {row.word for row in reasons.ROWS if row.severity == reasons.NORMAL}
-    settled = {"Running", "ScaledToZero", "RenderedEarlier", "Suspended", "LicenseGranted", "LicenseNotRequired"}
-    assert normal - settled - {"NotExposed", "RouteAccepted"} == PASSING
 
 
 @pytest.mark.parametrize("addresses", [[], ["https://keys.licenses.svc:10080"]])

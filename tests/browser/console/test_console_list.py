@@ -50,7 +50,7 @@ def test_states_and_order(console):
 
 
 def test_a_reason_without_a_text_is_spelled(console):
-    """Its own words, with abbreviations as a person writes them; a text of the table, and any other word, stands."""
+    """Words of the reason, with abbreviations as a person writes them; any other word stands."""
     source = console.page.locator("script[type=module]").get_attribute("src").replace("main.js", "parts/reason.js")
     spelled = console.page.evaluate(
         "([source, words]) => import(new URL(source, document.baseURI)).then((reason) => words.map(reason.reasonText))",

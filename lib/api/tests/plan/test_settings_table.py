@@ -41,5 +41,5 @@ def test_each_source_has_its_word(parts, row, shown):
 
 
 def test_another_server_has_no_table():
-    """Nothing is known of its settings."""
+    """Another program reads its settings in its own way."""
     assert table(command=["vllm", "serve"]) == table(image={"family": "deepspeed"}) == {}
