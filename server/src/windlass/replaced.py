@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One replaced name."""
+    """Name of another package that ours replaces."""
 
     name: str
     """The whole name in the other package."""

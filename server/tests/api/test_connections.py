@@ -124,7 +124,7 @@ async def test_the_process_ends_without_waiting_for_silent_connections(api):
 
 
 def test_a_protocol_that_was_chosen_stays():
-    """Who names one has a reason."""
+    """An engine that names a protocol has a reason."""
     config = uvicorn.Config(None, http="h11")
     config.load()
     chosen = config.http_protocol_class

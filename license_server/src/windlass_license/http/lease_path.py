@@ -21,7 +21,7 @@ BODY_MAX_BYTES = FrontLimits().body_bytes
 def add_lease_paths(
     app: FastAPI, activation: Activation, metrics: Metrics, ttl_s: int, callers: Callers | None
 ) -> None:
-    """Add both paths; without `callers` no token is asked for."""
+    """Add both paths; without `callers` no token is needed."""
 
     @app.post("/v1/leases", response_class=Response, **LEASE_OPERATION)
     async def lease(request: Request) -> Response:
@@ -30,11 +30,11 @@ def add_lease_paths(
         caller = await _caller_of(callers, request)
         body = await _read(request)
         begun, active = time.perf_counter(), activation.active()
-        asked, nonce = parse_lease(body, caller)
-        answer = await active.run(active.service.lease(asked))
+        lease_request, nonce = parse_lease(body, caller)
+        answer = await active.run(active.service.lease(lease_request))
         metrics.count_lease(answer.verdict, time.perf_counter() - begun)
         status = 403 if answer.verdict.state is State.REFUSED else 200
-        content = answer_json(answer, ttl_s, statement(asked, nonce, datetime.now(UTC)))
+        content = answer_json(answer, ttl_s, statement(lease_request, nonce, datetime.now(UTC)))
         signer = activation.active().service.signer()
         return Response(content, status, signer.headers(status, content) if signer else None, "application/json")
 

@@ -11,7 +11,7 @@ GPUS_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU of this container."""
+    """GPU of this container."""
 
     uuid: str
     name: str = ""

@@ -111,7 +111,7 @@ class Start:
 
 
 def runs_windlass(spec: LLMServiceSpec) -> bool:
-    """Whether the container runs `windlass run`."""
+    """Tell a container that runs `windlass run`."""
     return not spec.command or spec.command[0] == RUN
 
 

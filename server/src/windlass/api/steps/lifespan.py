@@ -25,7 +25,7 @@ class Lifespan:
     """Follows the application's own start and stop."""
 
     def __init__(self, app: Application, state: State, watch: Watch, engine: Engine) -> None:
-        """Nothing has begun."""
+        """Keep what start and stop need."""
         self._app, self._state, self._watch, self._engine = app, state, watch, engine
         self.watching: asyncio.Task[None] | None = None
         self._reporting: asyncio.Task[None] | None = None

@@ -31,7 +31,7 @@ class Probes:
             self.watch.tell = partial(link.send, STALLED)
 
     def is_ours(self, headers: RawHeaders) -> bool:
-        """Whether the supervisor asks, which needs neither key nor place."""
+        """Tell a request of the supervisor, which needs neither key nor place."""
         return self.start.has_key(headers)
 
     def refusal(self, request: Request) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""One HTTP request on its way in: each step reads what the steps before it found."""
+"""HTTP request on its way in: each step reads what the steps before it found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Request:
 
     @property
     def is_preflight(self) -> bool:
-        """Whether a browser asks, without the key, whether it may send the key."""
+        """Tell a browser's question, sent without the key, whether it may send the key."""
         if self.method != "OPTIONS":
             return False
         headers = self.scope["headers"]
@@ -56,12 +56,12 @@ class Request:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it takes a place, and counts against the limits of its key."""
+        """Tell a request that takes a place and counts against the limits of its key."""
         return self.route.gated and not self.is_ours
 
     @property
     def has_body(self) -> bool:
-        """Whether the engine reads a body of it."""
+        """Tell a request whose body the engine reads."""
         return self.route.json or has_body(self.scope["headers"])
 
     def error_context(self, body: Body = EMPTY) -> ErrorContext:
