@@ -245,3 +245,15 @@ def test_another_family_has_no_such_rules():
     """Its server judges its own flags."""
     spec = a_spec(image={"family": "deepspeed"}, **flags("-dp", "2"))
     assert contradiction(start_of(spec)) is None
+
+
+def test_a_model_that_was_not_planned_is_a_warning():
+    """The last flag wins, so another directory is served; the planned one in another spelling is no other."""
+    warning = "--model /data/other is served, and the plan is of spec.model"
+    same = flags("--model", "/data/model/"), variable("MODEL", "/data/other")
+    for gpus in (0, 1):
+        resources = {"resources": {"gpus": gpus}}
+        other = planned(QWEN_7B, **resources, **flags("--model", "/data/other"))
+        assert any(warning in line for line in other.because)
+        for words in same:
+            assert not any("--model" in line for line in planned(QWEN_7B, **resources, **words).because)

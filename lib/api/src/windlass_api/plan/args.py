@@ -17,6 +17,7 @@ from windlass_api.plan.start import (
     CPU,
     DRAFTS_ON_CPU,
     GPU,
+    MODEL_DIRECTORY,
     RUN,
     VLLM,
     Start,
@@ -24,7 +25,6 @@ from windlass_api.plan.start import (
     start_of,
 )
 
-MODEL_DIRECTORY = "/data/model"
 DRAFT_DIRECTORY = "/data/draft"
 DEEPSPEED = "deepspeed"
 PROGRAMS = {VLLM: "windlass", DEEPSPEED: "windlass-deepspeed"}

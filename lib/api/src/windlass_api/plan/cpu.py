@@ -19,7 +19,7 @@ from windlass_api.plan.model import Plan
 from windlass_api.plan.offload import Running
 from windlass_api.plan.quantize import planned_method
 from windlass_api.plan.requested import Requested
-from windlass_api.plan.start import Start
+from windlass_api.plan.start import Start, unplanned_model
 
 KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"  # whole GiB, of each engine
 KV_CONTEXTS = 4  # full contexts that an engine holds at a time
@@ -74,6 +74,7 @@ def cpu_plan(start: Start, facts: ModelFacts, requested: Requested) -> Plan:
             *requested.notes,
             *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(start) else ()),
             *prefix_offload.without_effect(start),
+            *unplanned_model(start),
             host.because,
         ),
     )

@@ -37,7 +37,7 @@ from windlass_api.plan.refuse import does_not_fit, not_enough, usable_cards
 from windlass_api.plan.requested import Requested, read_requested
 from windlass_api.plan.split import can_be_split, not_split
 from windlass_api.plan.spread import over_nodes
-from windlass_api.plan.start import Start, start_of
+from windlass_api.plan.start import Start, start_of, unplanned_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +232,7 @@ def _gpu_plan(start: Start, facts: ModelFacts, chosen: Option, notes: PlanNotes)
             *_because(facts, chosen, notes),
             *slow_draft_model(start, facts, chosen.gpus, copies),
             *without_effect(start),
+            *unplanned_model(start),
             *_because_of_host(host, chosen.nodes),
         ),
         resource=card.resource,

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from windlass_sizing import engine_flags
 from windlass_sizing.engine_flags import EngineFlags
+from windlass_sizing.placement.words import WARNING
 from windlass_sizing.settings.flags import BY_NAME, FLAGS, ROW
 from windlass_sizing.settings.in_force import Layers, Settings, settings_in_force
 from windlass_sizing.settings.parse import split
-from windlass_sizing.settings.setting import DEFAULT, FIELD
+from windlass_sizing.settings.setting import DEFAULT, FIELD, FLAG
 
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 
 RUN, VLLM = "run", "vllm"
+MODEL_DIRECTORY = "/data/model"
 CPU, GPU = "cpu", "gpu"  # where a draft model runs
 PREFIX_OFFLOAD = "enable-prefix-cache-offload"
 LOOKAHEAD, LOOKAHEAD_DIRECTORY = "use-lookahead", "lookahead-cache-config-dir"
@@ -159,3 +162,18 @@ def _looks_ahead(settings: Settings) -> bool:
     if settings.source(LOOKAHEAD) != DEFAULT:
         return settings.value(LOOKAHEAD) is True
     return settings.is_given(LOOKAHEAD_DIRECTORY)
+
+
+def unplanned_model(start: Start) -> tuple[str, ...]:
+    """Warning of a model directory in the user's flags that is not the planned one; empty where there is none.
+
+    No refusal: an overlay may bring that directory, and a service that runs goes on.
+    """
+    directory = PurePosixPath(str(start.settings.value("model")))
+    is_planned = start.settings.source("model") != FLAG or directory == PurePosixPath(MODEL_DIRECTORY)
+    if not start.is_ours or is_planned:
+        return ()
+    return (
+        f"{WARNING}--model {directory} is served, and the plan is of spec.model in {MODEL_DIRECTORY};"
+        " leave --model out, and name the model in spec.model",
+    )
