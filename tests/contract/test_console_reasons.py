@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass_console.views.row import PASSING
 from windlass_operator.status import reasons
 
-PAGES = Path(__file__).resolve().parents[2] / "console/src/windlass_console/pages"
+PAGES = Path(__file__).resolve().parents[2] / "clients/console/src/windlass_console/pages"
 KEY = re.compile(r'^  "reason\.([^"]+)":', re.M)
 SPELLED = re.compile(r"([A-Z][a-z]+)+")  # as `reasonText` of parts/reason.js takes a reason apart
 

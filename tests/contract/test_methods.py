@@ -122,7 +122,7 @@ def _difference(method: str | None, card: str, dtype: str | None, facts: ModelFa
 
 def _taken(spec: LLMServiceSpec, card: str, facts: ModelFacts) -> str:
     """What the operator refuses, and the server takes."""
-    dtype, _ = number_format(spec.engine, facts, on_cpu=card == CPU)
+    dtype, _ = number_format(spec.engine.dtype, spec.engine.quantization, facts, on_cpu=card == CPU)
     words = ["--model", "/data/model", "--dtype", dtype]
     words += ["--quantization", spec.engine.quantization] if spec.engine.quantization else []
     try:
