@@ -73,7 +73,10 @@ def facts(name: str, architectures: list[str]) -> ModelFacts:
 @cache
 def asked() -> dict[str, list[str]]:
     """The number formats in which our plan serves each model, in the order of the cards."""
-    chosen = {name: number_format(SPEC.engine, from_config(CONFIGS[name]), on_cpu=False)[0] for name in MODELS}
+    chosen = {
+        name: number_format(SPEC.engine.dtype, SPEC.engine.quantization, from_config(CONFIGS[name]), on_cpu=False)[0]
+        for name in MODELS
+    }
     return {name: [chosen[name]] for name in MODELS}
 
 
