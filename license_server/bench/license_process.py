@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from socket import socket
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from windlass_license.license_file.codec import sign
 from windlass_license.license_file.keys import public_pem
 from windlass_license.rules.model import License, LicensedGpu
+from windlass_testbed.ports import free_port
 
 STARTED_WITHIN_S = 120
 _EDGE = "windlass-bench"
@@ -88,9 +88,7 @@ def started(
 ) -> Server:
     """Start the server on `folder`/data and wait until it is the active one; the caller ends it."""
     (folder / "public.pem").write_text(public_pem(key.public_key()))
-    with socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     where = ("--host", "127.0.0.1", "--port", str(port), "--data", str(folder / "data"))
     program = wrapper or (sys.executable, "-m", "windlass_license.cli")
     command = [*program, "serve", *where, "--public-key", str(folder / "public.pem"), *flags]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from windlass_testbed import first_release, licensing
 from windlass_testbed.paths import Paths, paths
+from windlass_testbed.ports import free_port
 
 UUID, SECOND = (f"GPU-{digit * 8}-2222-3333-4444-555555555555" for digit in "16")
 UNLICENSED = "GPU-99999999-2222-3333-4444-555555555555"
@@ -47,9 +47,7 @@ def ask(url: str, body: bytes | None = None, kind: str = "application/json") -> 
 @contextmanager
 def serving(where: Paths, data: Path, *, first: bool) -> Iterator[str]:
     """A server of either release on the folder; pods of 0.1.0 show no token."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     source = {"PYTHONPATH": str(first_release.tree(where) / "license_server/src")} if first else {}
     words = ["serve", "--host", "127.0.0.1", "--port", str(port), "--data", str(data)]
     words += ["--public-key", str(licensing.signing_keys(where) / "public.pem")]

@@ -17,6 +17,7 @@ from windlass_license.errors import SettingsError
 from windlass_license.http.listening import listening, urls
 from windlass_license.http.tls import Tls
 from windlass_license.settings import NONE, Settings
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import HANG_S
 
 
@@ -69,8 +70,7 @@ def test_a_host_that_is_none(host: str, expected: str, tmp_path: Path, capsys: p
 
 def test_a_free_port_is_bound_on_every_address_of_a_name() -> None:
     """And is free again afterwards."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     for _ in range(2):
         with listening("localhost", port) as sockets:
             assert {one.getsockname()[1] for one in sockets} == {port}

@@ -29,6 +29,7 @@ from typing import Any
 
 import aiohttp
 from windlass.front.settings import ApiSettings
+from windlass_testbed.ports import free_ports
 
 SPAN_S = 61.0
 TOLERANCE = 0.1
@@ -114,10 +115,7 @@ def rows() -> list[Row]:
 @contextmanager
 def replicas(keys: Path) -> Iterator[list[str]]:
     """Two servers that know each other; gives their addresses."""
-    free = [socket.create_server(("127.0.0.1", 0)) for _ in range(REPLICAS)]
-    ports = [one.getsockname()[1] for one in free]
-    for one in free:
-        one.close()
+    ports = free_ports(REPLICAS)
     peers = ",".join(f"127.0.0.1:{port}" for port in ports)
     settings = ApiSettings(keys_file=str(keys)).to_json()
     running, addresses = [], []

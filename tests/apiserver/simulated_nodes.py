@@ -9,7 +9,6 @@ import datetime as dt
 import ipaddress
 import json
 import os
-import socket
 import ssl
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import httpx2
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from windlass_testbed.ports import free_port
 from windlass_testbed.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("windlass-license")
@@ -99,8 +99,7 @@ class SimulatedNodes:
         self.broken = ""  # how a Job's pod ends, where it does not end well
         self.kubelet = Kubelet(folder)
         self.nodes: dict[str, int] = {}
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         trust = ssl.create_default_context(cafile=str(apiserver.ca_file))
         self.http = httpx2.Client(
             base_url=apiserver.url,

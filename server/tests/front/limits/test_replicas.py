@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -12,6 +11,7 @@ from windlass.front.limits.link import Hello, handshake, key_of
 from windlass.front.limits.member import STATE, Identity, PendingRequest
 from windlass.front.limits.replicas import Replicas
 from windlass.front.limits.settings import replicas as from_environment
+from windlass_testbed.ports import free_ports
 from windlass_testbed.simulated_time import elapse
 from windlass_testbed.waiting import wait_until_async
 
@@ -19,14 +19,6 @@ pytestmark = pytest.mark.simulated_time
 
 HOST = "127.0.0.1"
 KEY = key_of([b"a", b"b"])
-
-
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 @asynccontextmanager
