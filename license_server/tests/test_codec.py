@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from windlass_license.errors import FileRefusal, LicenseFileError
 from windlass_license.license_file import codec
+from windlass_license.license_file.issue import issue, listed_in, terms_of
 from windlass_license.license_file.keys import by_id, key_id
 from windlass_license.rules.model import License, LicensedGpu
 
@@ -59,6 +60,14 @@ def test_every_field_of_a_license_survives(field: "Field[Any]", a_license: MakeL
     license_ = replace(plain, **{field.name: _other(field)})
     read = codec.verify(codec.sign(license_, KEY), TRUSTED)
     assert getattr(read, field.name) == getattr(license_, field.name) != getattr(plain, field.name)
+
+
+@pytest.mark.parametrize("field", [one for one in GIVEN if one.name != "serial"], ids=lambda one: one.name)
+def test_a_license_that_follows_keeps_every_field(field: "Field[Any]", a_license: MakeLicense) -> None:
+    """`issue --from` would drop a field that the terms forget; the serial alone is made anew."""
+    old = replace(a_license(), **{field.name: _other(field)})
+    new = issue(listed_in(old), terms_of({}, old), datetime(2026, 9, 6, 10, 0, tzinfo=UTC))
+    assert getattr(new, field.name) == getattr(old, field.name)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 from windlass.errors import UsageError
 from windlass.launch.model import ModelFiles
 from windlass.launch.resolve import RUN, settings_given
-from windlass_api.crd.v1alpha1 import LLMServiceSpec
+from windlass_api.crd.v1alpha1 import EngineSpec, LLMServiceSpec
 from windlass_api.plan.args import server_args
 from windlass_api.plan.decide import decide
 from windlass_api.plan.model import Inventory, NodeGpus, Plan
@@ -61,7 +61,13 @@ FIELDS: dict[str, tuple[object, ...]] = {
     "lookahead": ({"enabled": True}, {"enabled": True, "speculativeTokens": 3}), "maxConcurrency": (16,),
     "schedulerSteps": (8,), "maxModelLen": (4096,), "tensorParallelSize": (2,), "workers": (2,), "dtype": ("bfloat16",),
     "gpuMemoryUtilizationPercent": (80,), "enforceEager": (True,), "maxNumSeqs": (8,), "quantization": ("fp8",),
+    "pipelineParallelSize": (2,), "sequenceParallelSize": (2,), "maxNumBatchedTokens": (4096,), "seed": (7,),
+    "kvCacheDtype": ("fp8",), "trustRemoteCode": (False,),
+    "ignoreEngineLimits": (True,), "allowedMediaDomains": (["a.example"],),
 }  # fmt: skip
+
+VARIABLES = {"convTemplate", "memoryCache"}
+"""Fields that reach the server as variables of the pod, by the operator's `manifests/environment.py`."""
 
 
 def _texts(chance: random.Random, row: Any) -> str:
@@ -169,3 +175,4 @@ def test_most_rows_and_fields_are_compared() -> None:
     assert len(readable) > SPECS / 4
     assert {row.name for row in ROWS} <= {name for one in readable for name in one.rows if one.is_given(name)}
     assert any(one.problems for one in each)
+    assert FIELDS.keys() | VARIABLES == {field.alias or name for name, field in EngineSpec.model_fields.items()}

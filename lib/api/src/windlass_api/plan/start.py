@@ -52,6 +52,7 @@ WRITTEN: Texts = {
     "seed": lambda spec: spec.engine.seed,
     "enable-prefix-caching": lambda spec: _switch(spec.engine.prefix_caching),
     "allowed-media-domains": lambda spec: ",".join(spec.engine.allowed_media_domains or ()) or None,
+    "trust-remote-code": lambda spec: None if spec.engine.trust_remote_code else "false",
     DRAFTS_ON_CPU: lambda spec: {CPU: "true", GPU: "false"}.get(_runs_on(spec)),
     LOOKAHEAD: lambda spec: _switch(spec.engine.lookahead.enabled or None),
     "num-speculative-tokens": lambda spec: (
