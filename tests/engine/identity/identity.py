@@ -31,7 +31,7 @@ from windlass.bench import tokens, traces
 
 TRACES = Path(__file__).resolve().parents[3] / "benchmarks/lookahead/traces"
 OURS = tuple(
-    f"windlass.{name}"
+    f"windlass.engine.{name}"
     for name in (
         "lookahead.vllm_cpu",
         "lookahead.rows",
