@@ -19,7 +19,7 @@ KEPT = (
     "windlass.launch.hook:PTH",
     "windlass.license.hold:Lease",
 )
-"""What start commands, images and pods name, and no release has moved."""
+"""Names in start commands, images and pods that no release has moved."""
 FORMER_ENTRY_POINTS = (
     "windlass.quantization.plugin:register",
     "windlass.lookahead.plugin:register",

@@ -77,7 +77,7 @@ def containers(pod):
 def test_an_injected_container_holds_up_neither_job_nor_service(bed, namespace, injecting, hub):
     """A native sidecar ends with its Job; one that never ends is ended by the Job once its finding is kept."""
     names, injected = (injector.NATIVE, "classic"), set()
-    wanted = {f"{name}-{job}" for name in names for job in JOBS}
+    expected = {f"{name}-{job}" for name in names for job in JOBS}
 
     def answer():
         pods = [pod for name in names for of_job in jobs_of(bed, namespace, name).values() for pod in of_job]
@@ -87,7 +87,7 @@ def test_an_injected_container_holds_up_neither_job_nor_service(bed, namespace, 
     for name in names:
         bed.apply(namespace, name, model=filled(bed, hub, f"filled-{name}"), **FREE)
     bed.wait("both services answer", answer)
-    assert injected == wanted
+    assert injected == expected
     assert [bed.condition(namespace, name, "Downloading")["reason"] for name in names] == ["Downloaded"] * 2
     before = {name: jobs_of(bed, namespace, name).keys() for name in names}
 

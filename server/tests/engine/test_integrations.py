@@ -69,7 +69,7 @@ def test_a_missing_or_changed_engine_place_is_reported(changed, place, problem):
 
 
 def test_the_record_holds_every_import_of_ours():
-    """Whoever imports another name of the engine records it: `python -m windlass.engine.integrations.release`."""
+    """Another name of the engine is recorded by `python -m windlass.engine.integrations.release`."""
     imported = {place for place in points(release.sources()) if ":" not in place}
     assert imported - set(release.record().places) == set()
 

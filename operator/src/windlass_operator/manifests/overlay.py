@@ -1,7 +1,7 @@
 """`spec.podTemplate` laid over a serving pod: the way out for what has no field of its own, and never a privilege.
 
-The schema is an allow-list (`api/pod_template.py`); this module holds what a schema cannot say: which names, mounts and
-annotations would reach what the operator keeps. Every rule is a row of CHECKS. Pure.
+The schema is an allow-list (`lib/api/…/crd/pod_template.py`); this module holds what a schema cannot say: which names,
+mounts and annotations would reach what the operator keeps. Every rule is a row of CHECKS. Pure.
 """
 
 from __future__ import annotations

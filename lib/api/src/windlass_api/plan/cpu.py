@@ -69,7 +69,7 @@ def cpu_plan(start: Start, facts: ModelFacts, requested: Requested) -> Plan:
             "spec.resources.gpus is 0: served on the CPU",
             *words.figures(facts, need, serving)[:2],
             *words.unread(facts),
-            *(said.replace(" a GPU", "").removeprefix("of that ") for said in words.beside(facts, serving)),
+            *(line.replace(" a GPU", "").removeprefix("of that ") for line in words.beside(facts, serving)),
             f"{space_gib} GiB of KV cache" + (" for each engine" if engines > 1 else ""),
             *requested.notes,
             *((prefix_offload.OFF_ON_CPU,) if prefix_offload.in_force(start) else ()),
@@ -82,7 +82,7 @@ def cpu_plan(start: Start, facts: ModelFacts, requested: Requested) -> Plan:
 
 def kv_space_gib(spec: LLMServiceSpec, context_gib: float) -> int:
     """The KV cache of one engine: what `spec.env` says, else room for some full contexts of `context_gib`."""
-    said = next((one.value for one in spec.env if one.name == KV_SPACE), "")
-    if said.isdecimal() and int(said) > 0:
-        return int(said)
+    size = next((one.value for one in spec.env if one.name == KV_SPACE), "")
+    if size.isdecimal() and int(size) > 0:
+        return int(size)
     return max(1, math.ceil(context_gib * KV_CONTEXTS))

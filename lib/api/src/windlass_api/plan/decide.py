@@ -130,7 +130,7 @@ def _because_of_nodes(chosen: Option, layout: Layout, alone: list[Option]) -> tu
         return (f"{chosen.nodes} nodes, as spec.deployment asks",)
     largest = max(alone, key=lambda option: option.cost, default=None)
     if largest is None:
-        return (f"{chosen.nodes} nodes: no single node has {layout.asked} × {chosen.card.name}",)
+        return (f"{chosen.nodes} nodes: no single node has {layout.gpu_count} × {chosen.card.name}",)
     return (f"{chosen.nodes} nodes: no single node holds it, not even {largest.sentence()}",)
 
 

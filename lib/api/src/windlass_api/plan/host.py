@@ -125,9 +125,9 @@ class _Sized:
 
 def _with_apis(start: Start, load: Load, most: int) -> tuple[int, _Sized]:
     """The most API processes that the spec's own memory holds, and the memory; no more than `most` by choice."""
-    apis, asked = most, start.spec.resources.memory
+    apis, memory = most, start.spec.resources.memory
     sized = _sized(start, replace(load, apis=max(apis, api_processes.given(start))))
-    while apis > 1 and asked and total_gib(sized.parts) > gib(asked):
+    while apis > 1 and memory and total_gib(sized.parts) > gib(memory):
         apis -= 1
         sized = _sized(start, replace(load, apis=apis))
     return apis, sized
@@ -144,13 +144,13 @@ def _sized(start: Start, load: Load) -> _Sized:
     return _Sized(tuple(part for part in every if part.gib > 0), shm, kept)
 
 
-def _draft_threads(asked: str | None, load: Load) -> int:
+def _draft_threads(cpu: str | None, load: Load) -> int:
     """Cores of each engine that draft: by the flag, else what the pod asks for, less one for each rank."""
     if not load.host_draft_gib:
         return 0
     if load.draft_threads:
         return load.draft_threads
-    free = CORES * load.engines if asked is None else math.floor(min(CORES_MAX, cores(asked))) - load.ranks
+    free = CORES * load.engines if cpu is None else math.floor(min(CORES_MAX, cores(cpu))) - load.ranks
     return max(1, free // load.engines)
 
 
@@ -218,10 +218,10 @@ def _processes(load: Load) -> int:
     return 1 + coordinator + load.engines + (load.gpus if load.gpus > load.engines else 0)
 
 
-def _sentence(asked: str | None, summed_gib: int, parts: tuple[Part, ...]) -> str:
+def _sentence(memory: str | None, summed_gib: int, parts: tuple[Part, ...]) -> str:
     listed = " + ".join(f"{part.name} {part.gib:.2f} ({part.why})" for part in parts)
-    if asked is None:
+    if memory is None:
         return f"host memory {summed_gib}Gi: {listed} GiB"
-    if gib(asked) >= summed_gib:
-        return f"host memory {asked} by spec.resources.memory"
-    return f"host memory {asked} by spec.resources.memory, less than the planned {summed_gib}Gi: {listed} GiB"
+    if gib(memory) >= summed_gib:
+        return f"host memory {memory} by spec.resources.memory"
+    return f"host memory {memory} by spec.resources.memory, less than the planned {summed_gib}Gi: {listed} GiB"

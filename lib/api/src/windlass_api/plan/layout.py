@@ -34,7 +34,7 @@ class Layout:
         return bool(self.gpus or self.tp or self.pp)
 
     @property
-    def asked(self) -> int | None:
+    def gpu_count(self) -> int | None:
         """The cards of a replica on one node, where any number is asked for."""
         if self.gpus is not None or not (self.tp or self.pp):
             return self.gpus
@@ -105,8 +105,8 @@ def _without_gpus(layout: Layout) -> Refusal | None:
         "pipelineParallelSize": layout.pp,
         "sequenceParallelSize": layout.sp,
     }
-    asked = next((f"{name} is {size}" for name, size in sizes.items() if (size or 1) > 1), None)
-    return _bad(f"spec.resources.gpus is 0 and {asked}") if asked else None
+    split = next((f"{name} is {size}" for name, size in sizes.items() if (size or 1) > 1), None)
+    return _bad(f"spec.resources.gpus is 0 and {split}") if split else None
 
 
 def _indivisible(gpus: int, layout: Layout) -> str:

@@ -162,11 +162,11 @@ class Plan:
         """Where a replica runs, and how it is split."""
         if not self.gpus:
             return "CPU, no GPU"
-        said = f"{self.gpus} × {self.gpu_type}, TP {self.tp}"
-        said += f", PP {self.pp}" if self.pp > 1 else ""
-        said += f", SP {self.sp}" if self.sp > 1 else ""
-        said += f", {self.workers} engines" if self.workers > 1 else ""
-        return said + (f", on {self.nodes} nodes by {self.group}" if self.nodes > 1 else "")
+        text = f"{self.gpus} × {self.gpu_type}, TP {self.tp}"
+        text += f", PP {self.pp}" if self.pp > 1 else ""
+        text += f", SP {self.sp}" if self.sp > 1 else ""
+        text += f", {self.workers} engines" if self.workers > 1 else ""
+        return text + (f", on {self.nodes} nodes by {self.group}" if self.nodes > 1 else "")
 
     def to_status(self) -> dict[str, object]:
         """The `status.plan` of the resource: strings and integers only."""

@@ -68,20 +68,20 @@ def _fits(term: Mapping[str, Any], node: NodeGpus) -> bool:
 
 
 def _holds(row: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    operator, wanted, value = row["operator"], row.get("values") or (), values.get(row["key"])
+    operator, choices, value = row["operator"], row.get("values") or (), values.get(row["key"])
     if operator in ("NotIn", "DoesNotExist"):
-        return value is None or (operator == "NotIn" and value not in wanted)
+        return value is None or (operator == "NotIn" and value not in choices)
     if value is None or operator == "Exists":
         return value is not None
     if operator == "In":
-        return value in wanted
-    return _compared(operator, value, wanted)
+        return value in choices
+    return _compared(operator, value, choices)
 
 
-def _compared(operator: str, value: str, wanted: Iterable[str]) -> bool:
+def _compared(operator: str, value: str, choices: Iterable[str]) -> bool:
     """Gt and Lt compare whole numbers; anything else fits no node."""
     try:
-        number, (bound,) = int(value), map(int, wanted)
+        number, (bound,) = int(value), map(int, choices)
     except ValueError:
         return False
     return number > bound if operator == "Gt" else number < bound

@@ -90,11 +90,11 @@ def on_one_node(facts: ModelFacts, found: Iterable[Card], requested: Requested) 
 def _splits(facts: ModelFacts, card: Card, requested: Requested) -> list[tuple[int, int]]:
     """TP and PP of one engine."""
     layout = requested.layout
-    if layout.asked is None:
+    if layout.gpu_count is None:
         return [(tp, 1) for tp in splits(facts, card.most_per_node // layout.copies)]
-    if layout.asked > card.most_per_node:
+    if layout.gpu_count > card.most_per_node:
         return []
-    each = layout.asked // layout.copies
+    each = layout.gpu_count // layout.copies
     tp = layout.tp or each // (layout.pp or 1)
     return [(tp, each // tp)]
 

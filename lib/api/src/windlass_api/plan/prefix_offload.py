@@ -33,12 +33,12 @@ def in_force(start: Start) -> bool:
 
 def kept_gib(start: Start, base_gib: float) -> float:
     """Of one pod, whose other parts take `base_gib`, in whole MiB."""
-    asked = start.spec.engine.prefix_offload
+    field = start.spec.engine.prefix_offload
     if not in_force(start):
         return 0.0
-    if asked.memory is not None:
-        return _whole_mib(min(ASKED_MAX_GIB, gib(asked.memory)))
-    share = (asked.memory_percent or PERCENT) / 100
+    if field.memory is not None:
+        return _whole_mib(min(ASKED_MAX_GIB, gib(field.memory)))
+    share = (field.memory_percent or PERCENT) / 100
     given = start.spec.resources.memory
     return _whole_mib(gib(given) * share if given else base_gib * share / (1 - share))
 
@@ -73,21 +73,23 @@ def too_large(start: Start, plan: Plan, shm_gib: float, node_gib: float) -> Refu
     room_gib, who = min(_rooms(start.spec, others_gib, shm_gib, node_gib), default=(math.inf, ""))
     if kept <= room_gib:
         return None
-    said = f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
+    problem = (
+        f"spec.engine.prefixOffload asks for {kept:.2f} GiB of host memory, and {who} leaves {max(0, room_gib):.2f}"
+    )
     if math.floor(room_gib) < 1:
-        return _refusal(said, "leave spec.engine.prefixOffload out, or give the pod more memory")
+        return _refusal(problem, "leave spec.engine.prefixOffload out, or give the pod more memory")
     remedy = f"set spec.engine.prefixOffload.memory to {math.floor(room_gib)}Gi or less"
     other = " in the place of memoryPercent" if start.spec.engine.prefix_offload.memory_percent else ""
-    return _refusal(said, remedy + other)
+    return _refusal(problem, remedy + other)
 
 
 def _rooms(spec: LLMServiceSpec, others_gib: float, shm_gib: float, node_gib: float) -> Iterator[tuple[float, str]]:
     """What each bound leaves, and its name."""
-    asked = spec.resources
-    if asked.memory:
-        yield gib(asked.memory) - others_gib, f"spec.resources.memory {asked.memory}"
-    if asked.shared_memory:
-        yield gib(asked.shared_memory) - shm_gib, f"spec.resources.sharedMemory {asked.shared_memory}"
+    resources = spec.resources
+    if resources.memory:
+        yield gib(resources.memory) - others_gib, f"spec.resources.memory {resources.memory}"
+    if resources.shared_memory:
+        yield gib(resources.shared_memory) - shm_gib, f"spec.resources.sharedMemory {resources.shared_memory}"
     if node_gib:
         yield node_gib - others_gib, f"the largest node of this GPU, with {node_gib:.2f} GiB,"
 

@@ -35,10 +35,10 @@ class Engine:
 VLLM_WITHIN_LIMITS = Engine(VLLM)
 
 
-def number_format(asked: str | None, method: str | None, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
+def number_format(dtype: str | None, method: str | None, facts: ModelFacts, *, on_cpu: bool) -> tuple[str, str]:
     """The number format that is asked for, else the default, and why where that is not plain."""
-    if asked:
-        return asked, ""
+    if dtype:
+        return dtype, ""
     dtype, why = default_dtype(method, *of_facts(facts), usual=CPU_DTYPE if on_cpu else GPU_DTYPE)
     if why:
         return dtype, f"{dtype}, because {why}"
@@ -75,6 +75,6 @@ def without_methods(serving: Serving, family: str) -> tuple[Serving, str] | Refu
     )
 
 
-def planned_method(asked: str | None, settled: Serving) -> str | None:
+def planned_method(method: str | None, settled: Serving) -> str | None:
     """The method as the server gets it: the one in effect, and `none` where an asked one comes to nothing."""
-    return settled.quantization or (NONE if asked else None)
+    return settled.quantization or (NONE if method else None)

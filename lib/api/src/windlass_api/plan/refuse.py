@@ -41,7 +41,9 @@ def usable_cards(
     found = cards(node for node in labelled if untolerated(node, spec) is None)
     if not found:
         return _all_tainted(spec, labelled)
-    if requested.layout.nodes_max == 1 and (requested.layout.asked or 0) > max(card.most_per_node for card in found):
+    if requested.layout.nodes_max == 1 and (requested.layout.gpu_count or 0) > max(
+        card.most_per_node for card in found
+    ):
         return not_enough(found, requested, facts)
     served = tuple(card for card in found if _has_kernels(requested.family, card))
     return _able(served, requested, facts) if served else _too_old(found, requested.family)
@@ -63,8 +65,8 @@ def _too_old(found: tuple[Card, ...], family: str | None) -> Refusal:
 
 
 def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusal:
-    asked = [f"type {resources.gpu_type}"] if resources.gpu_type else []
-    asked += [f"resource group {resources.resource_group}"] if resources.resource_group else []
+    named = [f"type {resources.gpu_type}"] if resources.gpu_type else []
+    named += [f"resource group {resources.resource_group}"] if resources.resource_group else []
     there = ", ".join(f"{card.most_per_node} × {card.product or card.name}" for card in everywhere)
     if foreign := gpus.refusal(resources.gpu_type or ""):
         return Refusal(
@@ -74,18 +76,18 @@ def _not_found(resources: ResourcesSpec, everywhere: tuple[Card, ...]) -> Refusa
         )
     return Refusal(
         "GpuTypeNotFound",
-        f"no GPU node of {' and '.join(asked)}; the largest nodes have: {there}",
+        f"no GPU node of {' and '.join(named)}; the largest nodes have: {there}",
         "correct spec.resources.gpuType or spec.resources.resourceGroup, or leave them out",
     )
 
 
-def _not_labelled(spec: LLMServiceSpec, asked: Iterable[NodeGpus]) -> Refusal:
+def _not_labelled(spec: LLMServiceSpec, matching: Iterable[NodeGpus]) -> Refusal:
     labels = ", ".join(f"{key}={value}" for key, value in sorted(node_selector(spec).items()))
     words = [f"the labels {labels}"] if labels else []
     words += ["what the required node affinity of spec.podTemplate asks for"] if required_affinity(spec) else []
     return Refusal(
         "NoMatchingNode",
-        f"no GPU node that may be taken has {' and '.join(words)}; these are: {_named(asked)}",
+        f"no GPU node that may be taken has {' and '.join(words)}; these are: {_named(matching)}",
         "correct spec.scheduling.nodeSelector, spec.podTemplate or the nodes' labels",
     )
 
@@ -136,15 +138,15 @@ def not_enough(found: tuple[Card, ...], requested: Requested, facts: ModelFacts)
     if layout.nodes_min == 1:
         return Refusal(
             "NotEnoughGpus",
-            f"{layout.asked} GPUs are asked for a replica, and {have}{_of_that_kind(largest, layout.nodes_max)}",
+            f"{layout.gpu_count} GPUs are asked for a replica, and {have}{_of_that_kind(largest, layout.nodes_max)}",
             f"set spec.resources.gpus to {largest.most_per_node} or less{_or_over_nodes(found, requested, facts)}, "
             f"or add a larger node{_or_spread(requested)}",
         )
-    asked = f"{layout.asked} GPUs on {layout.nodes_min} nodes" if layout.asked else f"{layout.nodes_min} nodes"
+    count = f"{layout.gpu_count} GPUs on {layout.nodes_min} nodes" if layout.gpu_count else f"{layout.nodes_min} nodes"
     there = ", ".join(f"{_nodes(card)} with up to {card.most_per_node} × {card.name}" for card in found)
     return Refusal(
         "NotEnoughGpus",
-        f"{asked} of one kind of GPU are asked for a replica, and there are: {there}",
+        f"{count} of one kind of GPU are asked for a replica, and there are: {there}",
         "add nodes of the same GPU, lower spec.deployment.nodes or spec.resources.gpus, or set spec.deployment.mode "
         "to Auto",
     )
@@ -160,7 +162,7 @@ def _or_over_nodes(found: tuple[Card, ...], requested: Requested, facts: ModelFa
         for card in found
         if not card.alone
         for split in group_splits(facts, card.most_per_node, min(layout.nodes_max, len(card.per_node)))
-        if split.nodes <= card.nodes_with(split.gpus_per_node) and split.gpus < (layout.asked or 0)
+        if split.nodes <= card.nodes_with(split.gpus_per_node) and split.gpus < (layout.gpu_count or 0)
     ]
     most = max(ways, key=lambda split: (split.gpus, -split.nodes), default=None)
     return f", or to {most.gpus} over {most.nodes} nodes" if most and most.gpus > found[0].most_per_node else ""

@@ -42,9 +42,9 @@ def read_requested(start: Start, facts: ModelFacts) -> Requested | Refusal:
         return layout
     if refusal := unsized_prefix(start, layout.gpus) or too_small_shm(start, layout.workers):
         return refusal
-    quantization, asked = settings.text("quantization"), settings.text("dtype")
+    quantization = settings.text("quantization")
     length, length_note = _length(start.max_model_len, facts)
-    dtype, dtype_note = number_format(asked, quantization, facts, on_cpu=layout.gpus == 0)
+    dtype, dtype_note = number_format(settings.text("dtype"), quantization, facts, on_cpu=layout.gpus == 0)
     serving = Serving(
         max_model_len=length,
         dtype=dtype,
@@ -73,9 +73,9 @@ def _settled(requested: Requested, facts: ModelFacts) -> Requested | Refusal:
     return replace(requested, serving=serving, notes=(*requested.notes, *((why,) if why else ())))
 
 
-def _length(asked: int | None, facts: ModelFacts) -> tuple[int, str]:
-    if asked:
-        return asked, ""
+def _length(length: int | None, facts: ModelFacts) -> tuple[int, str]:
+    if length:
+        return length, ""
     if facts.max_model_len <= DEFAULT_MAX_MODEL_LEN:
         return facts.max_model_len, ""
     note = f"context cut from {facts.max_model_len} to {DEFAULT_MAX_MODEL_LEN}; set spec.engine.maxModelLen for more"
@@ -89,16 +89,16 @@ def _whole_prompts(start: Start, length: int, *, on_cpu: bool) -> int | None:
 
 def _stretched(start: Start) -> bool:
     """Whether a context above the model's own is wanted, as the server has it: the engine then judges it."""
-    wanted = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in start.spec.env)
-    return start.is_vllm and (wanted or start.settings.names(context_length.OVERRIDES))
+    may_stretch = any((one.name, one.value) == (context_length.LONGER_IS_WANTED, "1") for one in start.spec.env)
+    return start.is_vllm and (may_stretch or start.settings.names(context_length.OVERRIDES))
 
 
 def _context(start: Start, facts: ModelFacts) -> Refusal | None:
-    asked = start.max_model_len
-    if not asked or facts.takes(asked) or _stretched(start):
+    length = start.max_model_len
+    if not length or facts.takes(length) or _stretched(start):
         return None
     return Refusal(
         "ContextTooLong",
-        f"maxModelLen {asked} is above the model's own context of {facts.max_model_len} tokens",
+        f"maxModelLen {length} is above the model's own context of {facts.max_model_len} tokens",
         f"set spec.engine.maxModelLen to {facts.max_model_len} or less",
     )

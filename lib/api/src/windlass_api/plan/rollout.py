@@ -24,8 +24,8 @@ def choose_rollout(wish: str, plan: Plan, inventory: Inventory) -> str:
 
 def _room_for_one_more(plan: Plan, inventory: Inventory) -> bool:
     """Whether a node has the GPUs of another replica free."""
-    wanted = dict(plan.node_selector).get(product_label(plan.resource))
+    product = dict(plan.node_selector).get(product_label(plan.resource))
     return any(
-        node.free >= plan.gpus and node.resource == plan.resource and wanted in (None, node.product)
+        node.free >= plan.gpus and node.resource == plan.resource and product in (None, node.product)
         for node in inventory.nodes
     )

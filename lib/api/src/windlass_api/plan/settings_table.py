@@ -16,21 +16,20 @@ from windlass_sizing.settings.setting import DEFAULT, FLAG, PLAN, Setting
 from windlass_api.crd.v1alpha1 import LLMServiceSpec
 from windlass_api.plan.args import vllm_flags
 from windlass_api.plan.model import Plan
-from windlass_api.plan.start import ROWS, start_of
+from windlass_api.plan.start import ROWS, Start, start_of
 
 
 def settings_table(spec: LLMServiceSpec, plan: Plan) -> tuple[Setting, ...]:
     """The rows that something above the default gives; none for a server that is not `windlass run`."""
     start = start_of(spec)
-    return tuple(_rows(spec, plan)) if start.is_vllm and start.is_ours else ()
+    return tuple(_rows(start, plan)) if start.is_vllm and start.is_ours else ()
 
 
-def _rows(spec: LLMServiceSpec, plan: Plan) -> Iterator[Setting]:
+def _rows(start: Start, plan: Plan) -> Iterator[Setting]:
     """A planned flag wins over a variable; a user's own flag wins over both."""
-    given = start_of(spec).settings.rows
-    planned = settings_in_force(Layers(split(vllm_flags(spec, plan), BY_NAME)), ROWS).rows
+    planned = settings_in_force(Layers(split(vllm_flags(start.spec, plan), BY_NAME)), ROWS).rows
     for flag in FLAGS:
-        own, written = given.get(flag.name), planned.get(flag.name)
+        own, written = start.settings.rows.get(flag.name), planned.get(flag.name)
         if written and written.source == FLAG and (own is None or own.source != FLAG):
             is_own = own is not None and own.source != DEFAULT and own.value == written.value
             yield own if own and is_own else replace(written, source=PLAN)
