@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,8 +60,8 @@ OTHERS = {"cpu": "on_card", "cuda": "on_cpu"}
 FIRST = tuple(
     f"tests/engine/processes/test_{name}.py" for name in ("api_processes", "api_processes_beside", "workers", "group")
 )
-"""Servers of many processes take 5 GiB each, two files of them 13. With the servers of several files, which live to the
-end, that was more than a machine of 24 GiB has: it read its programs from the disk over and over, for minutes."""
+"""Servers of many processes take 5 GiB each, two files of them 13. With servers of other files that was more than a
+machine of 24 GiB has: it read its programs from the disk over and over, for minutes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -272,17 +272,41 @@ def adapter(made: Callable[..., Path]) -> Path:
     return made("adapter", "lora", "--base", "/repo/models/demo")
 
 
+class SharedServer(ExitStack):
+    """The server that several files talk to, one of a process: the next one ends it, for each takes 2 to 3 GiB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._name, self._address = "", ""
+
+    def address(self, name: str, start: Callable[[], AbstractContextManager[str]]) -> str:
+        """Address of the server of this name, which is started where another one, or none, runs."""
+        if name != self._name:
+            self.close()
+            self._name = ""
+            self._address = self.enter_context(start())
+            self._name = name
+        return self._address
+
+
 @pytest.fixture(scope="session")
-def short(engine: Engine) -> Iterator[str]:
+def shared(engine: Engine) -> Iterator[SharedServer]:
+    with SharedServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def short(engine: Engine, shared: SharedServer) -> str:
     """The demo model with a short context, so that no request takes long, by the engine's module. Its address."""
     flags = "--port 8501 --dtype float32 --max-model-len 128 --served-model-name demo"
     module = ("python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/data/model")
-    with engine.serving(*module, *flags.split(), *own_commands.FLAGS, str(SHORT_LIMIT)) as url:
-        yield url
+    return shared.address(
+        "short", lambda: engine.serving(*module, *flags.split(), *own_commands.FLAGS, str(SHORT_LIMIT))
+    )
 
 
-@pytest.fixture(scope="session")
-def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def keyed(engine: Engine, shared: SharedServer, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The demo model with an adapter, a key file, a limit of four requests, and the routes of scaling out. Its address.
 
     KEYS have no limits of their own; `api/test_keys.py` has keys with limits in the same file. A CPU has no
@@ -299,8 +323,7 @@ def keyed(engine: Engine, adapter: Path, tmp_path_factory: pytest.TempPathFactor
         "--api-keys-file /keys/keys.yaml --enable-prefix-cache-offload"
     )
     mounts = {adapter: "/lora:ro", folder: "/keys:ro"}
-    with engine.serving("windlass", "run", *flags.split(), mounts=mounts) as url:
-        yield url
+    return shared.address("keyed", lambda: engine.serving("windlass", "run", *flags.split(), mounts=mounts))
 
 
 @pytest.fixture(scope="session")
@@ -311,25 +334,25 @@ def spans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "spans.jsonl"
 
 
-@pytest.fixture(scope="session")
-def seeing(engine: Engine, tiny: Path, spans: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def seeing(engine: Engine, shared: SharedServer, tiny: Path, spans: Path) -> str:
     """A tiny random model that reads images, with a key, beside a host of images and a receiver of traces."""
     flags = "--model /models/vision --dtype float32 --served-model-name tiny --allowed-media-domains localhost"
     beside = f"python3 /receiver.py /out/{spans.name} {TRACES_PORT} & python3 /tests/image_host.py"
     start = f"{beside} & exec windlass run {flags}"
     receiver, tests = Path(trace_receiver.__file__), REPOSITORY / "tests/engine/api"
     mounts = {tiny: "/models:ro", tests: "/tests:ro", spans.parent: "/out", receiver: "/receiver.py:ro"}
-    with engine.serving("sh", "-c", start, mounts=mounts, OPENAI_API_KEYS=SEEING_KEY, **TRACES) as url:
-        yield url
+    key = {"OPENAI_API_KEYS": SEEING_KEY}
+    return shared.address("seeing", lambda: engine.serving("sh", "-c", start, mounts=mounts, **key, **TRACES))
 
 
-@pytest.fixture(scope="session")
-def busy(engine: Engine) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def busy(engine: Engine, shared: SharedServer) -> str:
     """The demo model by the engine's own command, with a key, 16 places and a wait for 64. Its address.
 
     A load comes first; then `processes/test_hang.py` stops the engine, and the server ends with it.
     """
     command = "vllm serve /data/model --port 8501 --dtype float32 --max-model-len 1024 --served-model-name demo"
     limits = (str(PLACES), "--max-waiting-requests", str(WAITING))
-    with engine.serving(*command.split(), *own_commands.FLAGS, *limits, WINDLASS_STALL_TIMEOUT=str(STALL_S)) as url:
-        yield url
+    words = (*command.split(), *own_commands.FLAGS, *limits)
+    return shared.address("busy", lambda: engine.serving(*words, WINDLASS_STALL_TIMEOUT=str(STALL_S)))
